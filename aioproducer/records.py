@@ -63,7 +63,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """Who commits offsets: a group, and which member of it in which generation, so that a zombie is refused (KIP-447)."""
+    """The group that commits offsets, and its member and generation, so that a zombie is refused (KIP-447)."""
 
     group_id: str
     generation: int = -1

@@ -178,7 +178,7 @@ def _take(
 
 
 def _of_code(name: str, dotted: str, overrides: Mapping[str, Any]) -> str | None:
-    """Who may write a file decides neither which servers get a secret, nor which of them are allowed to."""
+    """The author of a file decides neither which servers get a secret, nor which of them are allowed to."""
     if name in _OF_CODE:
         return f"{dotted}: an argument only, no property; pass {name}=[…]"
     if name == URL and overrides.get(ALLOWED_URLS) is None:

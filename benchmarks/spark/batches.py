@@ -96,7 +96,7 @@ def _write(df: DataFrame, kafka: KafkaCluster, entrant: Entrant, count: int) -> 
 
 
 def check_count(kafka: KafkaCluster, topic: str, count: int, markers: int) -> None:
-    """All rows are there, and no other: offsets are told by the broker."""
+    """All rows are there, and no other: offsets are those of the broker."""
     found = kafka.end_offsets(topic)
     if not count <= sum(found) <= count + markers:
         raise RuntimeError(f"{count} rows were written to {topic}, and it has {sum(found)} offsets")

@@ -1,4 +1,4 @@
-"""What calls leave behind, what they are told when they have waited too long, and wrong lengths of time."""
+"""The remains of calls, their errors after a wait that was too long, and invalid lengths of time."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ async def test_arguments_that_raise(kind: str, make: Make, kafka: EmbeddedKafka)
 
 
 def test_the_producer_is_dropped_with_its_loop() -> None:
-    """A thread that waits for a record of a producer whose loop was closed is told."""
+    """A thread that waits for a record of a producer whose loop was closed gets an error."""
 
     async def begun() -> tuple[Producer[Any, Any], EmbeddedKafka]:
         kafka = EmbeddedKafka()

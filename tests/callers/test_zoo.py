@@ -232,7 +232,7 @@ def with_documented(call: Call, *errors: type[BaseException]) -> Call:
 CALLS["send_all"] = with_documented(
     LOOKING["send_all"], RuntimeError, ValueError, TypeError, NotImplementedError
 )
-# What a test orders wrongly, it is told as a programmer is.
+# A wrong order of a test is an error of the program.
 CALLS_OF_THE_MOCK: dict[str, Call] = CALLS | {
     name: with_documented(call, Exception) for name, call in OF_THE_MOCK.items()
 }

@@ -34,7 +34,7 @@ BOTH = pytest.mark.parametrize("drive", [converse, converse_in_use])
 
 
 class Script:
-    """A broker that reads requests into a queue, and answers when it is told to."""
+    """A broker that reads requests into a queue, and answers when the test says so."""
 
     def __init__(self) -> None:
         self.requests = asyncio.Queue[tuple[str, int]]()

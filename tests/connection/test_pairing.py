@@ -276,7 +276,7 @@ async def test_answers_to_requests_that_want_none(
 async def test_bytes_behind_the_last_field_are_told_once(
     listen: Listen, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What stands behind the last field of answers is ignored; one DEBUG line for the connection tells of it."""
+    """What stands behind the last field of answers is ignored; one DEBUG line for the connection says so."""
 
     async def script(wire: Wire) -> None:
         for correlation_id in range(2):
@@ -296,7 +296,7 @@ async def test_bytes_behind_the_last_field_are_told_once(
 async def test_failing_handler_ends_the_connection(
     listen: Listen, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An exception in `answered` is logged and becomes the reason; the other handlers are told."""
+    """An exception in `answered` is logged and becomes the reason; the other handlers are called."""
 
     class Broken(Recorder):
         def answered(self, frame: memoryview) -> None:

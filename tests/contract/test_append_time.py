@@ -22,7 +22,7 @@ async def test_the_answer_has_the_time_of_the_append(client: WireClient, name: s
 
 
 async def test_a_duplicate_has_the_time_of_the_first_append(client: WireClient, name: str) -> None:
-    """A retried batch is told the original time, with the original offset."""
+    """The answer to a retried batch has the original time and the original offset."""
     await client.create_topic(name, message_timestamp_type="LogAppendTime")
     batch = sequenced(await client.new_producer(), 0, 2)
     assert await client.produce(name, batch) == await client.produce(name, batch)

@@ -42,7 +42,7 @@ async def producer(client: WireClient, name: str) -> Producer:
 
 
 async def test_producer_ids_are_unique_and_begin_with_epoch_0(client: WireClient) -> None:
-    """Without a transactional id everyone who asks gets another id."""
+    """Without a transactional id each request gets another producer id."""
     assert len({await client.new_producer() for _ in range(5)}) == 5
 
 
@@ -110,7 +110,7 @@ async def test_the_sixth_oldest_batch_is_forgotten(producer: Producer) -> None:
 
 
 async def test_a_gap_is_out_of_order(producer: Producer) -> None:
-    """A batch that leaves out a sequence is refused, and the log's start is told."""
+    """A batch that leaves out a sequence is refused, and the answer has the start of the log."""
     await producer.send(0)
     answer = await producer.answer(2)
     assert answer == PartitionProduceResponse(

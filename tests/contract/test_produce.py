@@ -31,7 +31,7 @@ def _refused(code: ErrorCode, *, log_start: int = -1, message: str | None = None
 
 @pytest.mark.parametrize("version", range(3, 13))
 async def test_offsets_follow_each_other(client: WireClient, name: str, version: int) -> None:
-    """Each batch is told the offset of its first record; the start of the log from version 5 on."""
+    """The answer to a batch has the offset of its first record and, from version 5 on, the start of the log."""
     await client.create_topic(name)
     answers = [await client.produce(name, plain(count), version=version) for count in (3, 1, 2)]
     start = 0 if version >= 5 else -1

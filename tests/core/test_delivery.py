@@ -108,7 +108,7 @@ def test_giving_up_costs_the_same_among_many() -> None:
 
 
 def test_a_removed_callback_is_not_called(m: Machines) -> None:
-    """The number of removed ones is told."""
+    """It returns the number of removed ones."""
     told: list[Delivery] = []
     delivery = m.append()
     delivery.add_done_callback(told.append)

@@ -124,7 +124,7 @@ async def test_the_second_one_takes_over(kafka: EmbeddedKafka) -> None:
 
 
 class LateConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types
-    """A consumer that is told where the end is when it has been asked for the beginning."""
+    """A consumer that receives the end of the log in answer to a question for the beginning."""
 
     def __init__(self, held: Fault, servers: str) -> None:
         super().__init__(bootstrap_servers=servers)
@@ -143,7 +143,7 @@ class LateConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no t
 
 @ON_ONE_LEVEL
 async def test_a_late_answer_passes_over_no_order(kafka: EmbeddedKafka) -> None:
-    """A consumer begins with the first order, also if it is told meanwhile where the last one is."""
+    """A consumer begins with the first order, also if the offset of the last one arrives meanwhile."""
     await place_orders(kafka, range(10))
     places = [TopicPartition("orders", partition) for partition in range(PARTITIONS)]
     held = kafka.faults.delay(api="ListOffsets")

@@ -75,7 +75,7 @@ class FailingProducer:
     ],
 )
 def test_failures(monkeypatch: pytest.MonkeyPatch, error: KafkaError, status: int) -> None:
-    """Each kind of failure has a status; a client is told to try again only if its order was not taken."""
+    """Each kind of failure has a status; the answer asks a client to try again only if its order was not taken."""
     producer = contextlib.nullcontext(FailingProducer(error))
     monkeypatch.setattr(flask_app, "producer_in_background", lambda servers: producer)
     answer = flask_app.create_app().test_client().post("/orders", data=b"order")

@@ -31,7 +31,7 @@ async def test_fire_and_forget_writes_everything(embedded_kafka: EmbeddedKafka) 
 
 
 async def test_fire_and_forget_tells_of_losses(embedded_kafka: EmbeddedKafka) -> None:
-    """A callback tells of each lost record; those without one are in the log of the library, once; exit code 1."""
+    """A callback reports each lost record; those without one are in the log of the library, once; exit code 1."""
     embedded_kafka.faults.error("INVALID_RECORD", times=None)
     ended = await run(embedded_kafka, example("fire_and_forget.py"))
     assert (ended.code, ended.output) == (1, "0 written, 2000 not written, 0 unknown\n")
@@ -59,7 +59,7 @@ async def test_many_deliveries_are_written(embedded_kafka: EmbeddedKafka) -> Non
 
 
 async def test_many_deliveries_that_fail(embedded_kafka: EmbeddedKafka) -> None:
-    """Each of the four ways tells of the records that failed; deliveries that it dropped are logged once."""
+    """Each of the four ways reports the records that failed; deliveries that it dropped are logged once."""
     embedded_kafka.faults.error("INVALID_RECORD", times=None)
     ended = await run(embedded_kafka, example("many_deliveries.py"))
     assert ended.code == 0

@@ -47,7 +47,7 @@ async def test_too_large_events_are_refused() -> None:
 
 
 async def test_accepted_events_are_written_before_the_application_ends(embedded_kafka: EmbeddedKafka) -> None:
-    """An event that was answered 202 is still sent when the application is told to stop."""
+    """An event that was answered 202 is still sent when the application gets its signal to stop."""
     embedded_kafka.create_topic("events")
     held = embedded_kafka.faults.delay(before=True)
     async with serving(embedded_kafka, *UVICORN) as (server, address):

@@ -5,7 +5,7 @@ layers, by the number of faults that struck: a state that was reached with fewer
 more, so each is gone into once.
 
 Two claims are proven. *Safety*: every state keeps the promise (`promise.check`). *Liveness*: from every state in which
-nothing strikes any more, the events that are due lead to an end in which everything is told and nothing is held
+nothing strikes any more, the events that are due lead to an end in which all outcomes are known and no memory is held
 (`promise.check_end`); where they lead in a circle or to a stop instead, only dirty records and those behind them
 may be without an outcome, and the deadlines end that.
 """
@@ -34,7 +34,7 @@ class Counts:
     states: int = 0
     transitions: int = 0
     ends: int = 0
-    """States in which everything is told and nothing is held."""
+    """States in which every record has its outcome and no memory is held."""
     held: int = 0
     """Circles and stops that only a deadline ends."""
 

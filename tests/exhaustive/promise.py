@@ -25,7 +25,7 @@ def check(world: World) -> None:
 
 
 def check_end(world: World) -> None:
-    """What holds when nothing happens any more: everything is told, and nothing is held."""
+    """The conditions when no event is left: every record has its outcome, and no memory is held."""
     _keeps_its_word(world, at_the_end=True)
     assert world.m.is_clean(), f"memory or batches are still held: {list(world.m.accumulator.live)}"
     assert not any(world.connections.values())

@@ -1,7 +1,7 @@
-"""What must be queued, ready, charged and told, said in plain lists: the reference of the accumulator.
+"""The batches that must be queued, ready, charged and reported, in plain lists: the reference of the accumulator.
 
 It has no heaps, no ready queues, no counters: every question is answered by looking at everything. Time and the answers
-of brokers are facts that it is told; the one thing it takes from the library is where a split batch was cut and how long
+of brokers are facts that it receives; the one thing it takes from the library is where a split batch was cut and how long
 a backoff is, which leave a choice.
 """
 

@@ -420,7 +420,7 @@ class AccumulatorMachine(SwarmMachine):
                 assert record.delivery.outcome is Outcome.PENDING, record
 
     def flushes_end_with_their_records(self) -> None:
-        """Not sooner, not later, and each is told once; it has counted its records, and no others."""
+        """Not sooner and not later, and each ends once; it has counted its own records only."""
         for watch in self.model.watches:
             assert watch.real.done == watch.done
             times = sum(watch.real is each for each in self.m.flushed)

@@ -352,7 +352,7 @@ class MemoryMachine(SwarmMachine):
         """A partition gets another leader, or none; what it holds and who waits for it goes there."""
         queue = self.m.queue(partition)
         if queue.node.node_id != node:
-            # Who waits for it stands behind those who wait there already.
+            # The calls that wait for it go behind those that wait there already.
             movers = [c for c in self.alive if c.waits and c.share and self._waiting(c).queue is queue]
             for line in self.lines.values():
                 line[:] = [caller for caller in line if caller not in movers]
@@ -458,7 +458,7 @@ class MemoryMachine(SwarmMachine):
                 assert first_in_line.turns or (part is not None and not part.ended)
 
     def _line_of(self, topic: str) -> Iterator[Caller | Bulk]:
-        """Who waits for a topic, in the order of the calls."""
+        """The calls that wait for a topic, in their order."""
         line: list[tuple[int, Caller | Bulk]] = [
             (bulk.callers[0].number, bulk)
             for bulk in self.bulks

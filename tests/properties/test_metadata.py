@@ -287,7 +287,7 @@ class ViewMachine(SwarmMachine):
             assert not update.topics_recreated
 
     def _truth(self, facts: TopicFacts) -> list[int]:
-        """Who led each partition in the epoch that the view believes in."""
+        """The leader of each partition in the epoch that the view believes in."""
         known = self.incarnations[facts.topic_id]
         return [
             known.history[row.partition][row.leader_epoch][0] if row.leader_epoch >= 0 else -1

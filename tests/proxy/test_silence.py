@@ -272,7 +272,7 @@ async def test_a12_request_timeout_counts_from_the_hand_over(make: Make, proxy: 
 
 
 async def test_a12_slow_reader_is_not_given_up(make: Make, proxy: Proxy, story: Story) -> None:
-    """A peer that reads again before RT is told the rest, byte for byte, over the same connection."""
+    """A peer that reads again before RT receives the rest, byte for byte, over the same connection."""
     producer = await warm(make(send_buffer_bytes=16_384, request_timeout_ms=5_000), "one")
     await story.send(producer)
     await story.end()

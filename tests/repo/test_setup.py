@@ -192,7 +192,7 @@ def test_missing_compiler_is_named(machine: Path) -> None:
 
 @pytest.mark.parametrize("gcc", [None, "echo libasan.so"], ids=["no gcc", "gcc without them"])
 def test_missing_sanitizers_are_named(gcc: str | None, machine: Path) -> None:
-    """Who works on the library needs them, who runs it does not."""
+    """Developers of the library need them, its users do not."""
     (machine / "gcc").unlink()
     if gcc is not None:
         program(machine / "gcc", gcc)

@@ -15,7 +15,7 @@ DAY = datetime.date(2027, 1, 9)
 
 
 def test_the_version_stands_once_in_each_of_its_places() -> None:
-    """pyproject.toml, `__version__` and what brokers are told are the same."""
+    """pyproject.toml, `__version__` and the version in requests to brokers are the same."""
     found = [re.findall(pattern, (ROOT / name).read_text(), re.MULTILINE) for name, pattern in PLACES.items()]
     assert found == [[current()]] * len(PLACES)
 

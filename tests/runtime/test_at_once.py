@@ -102,7 +102,7 @@ async def test_f18_ten_thousand_waiting_senders_some_cancelled(make: Make, kafka
 
 
 async def test_f18_each_waits_at_most_max_block(make: Make, kafka: EmbeddedKafka) -> None:
-    """With a broker that takes nothing, each of 500 waiting sends is told after its `max_block`, not later."""
+    """With a broker that takes nothing, each of 500 waiting sends ends after its `max_block`, not later."""
     producer = await warm(make(kafka, buffer_memory=5_000), "one")
     kafka.faults.silence(api="Produce")
     told: list[float] = []

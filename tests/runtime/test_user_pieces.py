@@ -22,7 +22,7 @@ from tests.seeds import fresh_seed
 
 
 class Insidious:
-    """A serializer that does to `bad` values what it is told to, and leaves others alone."""
+    """A serializer that does as configured to `bad` values, and leaves others alone."""
 
     def __init__(self, deed: Callable[[], Any]) -> None:
         self._deed = deed
@@ -208,7 +208,7 @@ class Meddling:
 @pytest.mark.parametrize("how", ["raises", "cancels", "is slow", "sends", "flushes", "closes"])
 @pytest.mark.parametrize("what", ["interceptor", "callback"])
 async def test_f14_deeds(what: str, how: str, make: Make, kafka: EmbeddedKafka) -> None:
-    """Whatever an interceptor or a callback does, each is told once, in offset order, and the outcomes are the same."""
+    """Whatever an interceptor or a callback does, each is called once, in offset order, and the outcomes are the same."""
     tasks: list[asyncio.Future[Any]] = []
     begun: list[asyncio.Future[Any]] = []
 
@@ -437,7 +437,7 @@ async def test_f24_hostile_logging(
 async def test_f24_no_record_in_the_log(
     make: Make, kafka: EmbeddedKafka, attached: Callable[[Hostile], Hostile]
 ) -> None:
-    """With every line at DEBUG, through faults and a death: no key, value or header is told, nor in any repr."""
+    """With every line at DEBUG, through faults and a death: no line and no repr has a key, a value or a header."""
     handler = attached(Hostile(lambda: None))
     producer = await warm(make(kafka, batch_size=1), "one")
     canary = SECRET.encode()

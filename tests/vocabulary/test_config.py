@@ -184,7 +184,7 @@ def test_interceptors_cannot_wait() -> None:
     ],
 )
 def test_names_that_are_no_settings(name: str, line: str) -> None:
-    """An unknown or refused name is told with the nearest one, or with what to do instead."""
+    """The error of an unknown or refused name has the nearest name, or the alternative."""
     if name == "linger.ms":
         line = "linger.ms: the setting is named linger_ms"
     assert line in the_problem(**{name: "1"})

@@ -188,7 +188,7 @@ def test_what_a_coordinator_answers_is_not_about_a_record(outcome: Outcome) -> N
 
 
 def test_broker_errors_give_number_name_and_the_brokers_words() -> None:
-    """A broker's error is told by name and code, with what the broker added."""
+    """A broker's error has its name and code, and the text that the broker added."""
     error = BrokerError("Unknown.", code=3, name="UNKNOWN_TOPIC_OR_PARTITION", broker=2)
     assert str(error).startswith("UNKNOWN_TOPIC_OR_PARTITION (error 3): Unknown.")
 

@@ -101,7 +101,7 @@ def test_file_is_utf8(mark: bytes, tmp_path: Path) -> None:
 
 
 def test_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
-    """Java's old encoding is told apart, with the way to write it."""
+    """Java's old encoding is recognized; the error says how to write it."""
     path = tmp_path / "client.properties"
     path.write_bytes("client.id=zähler\n".encode("latin-1"))
     with pytest.raises(ConfigurationError, match="not UTF-8"):
@@ -220,7 +220,7 @@ def test_kafkas_own_default_is_accepted(name: str) -> None:
     ],
 )
 def test_properties_that_cannot_be(name: str, value: str, line: str) -> None:
-    """Each impossible property is told by its dotted name, with what to do here."""
+    """The error of an impossible property has its dotted name, and the alternative."""
     problem = the_problem(**{name: value})
     assert problem.startswith(name)
     assert line in problem
@@ -268,7 +268,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 def test_wrong_servers_are_not_called_missing() -> None:
-    """A server address that is wrong is told as wrong, by its dotted name, once."""
+    """An invalid server address is one problem, with its dotted name."""
     assert the_problem(**{"bootstrap.servers": "localhost"}).startswith(
         "bootstrap.servers: 'localhost' has no port"
     )

@@ -123,7 +123,7 @@ def test_histogram_counts_and_means() -> None:
     ("fraction", "bound"), [(0.0, 1.0), (0.25, 1.0), (0.5, 2.0), (0.75, 2.0), (1.0, float("inf"))]
 )
 def test_histogram_quantile_is_the_bound_of_its_bucket(fraction: float, bound: float) -> None:
-    """A quantile is told as the upper bound of the bucket that holds it."""
+    """A quantile is reported as the upper bound of the bucket that holds it."""
     assert Histogram(bounds=(1.0, 2.0), counts=(1, 2, 1)).quantile(fraction) == bound
     assert Histogram.empty((1.0,)).quantile(fraction) is None
 

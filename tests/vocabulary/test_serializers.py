@@ -103,7 +103,7 @@ def test_bytes_like_results_are_taken_as_they_are(result: bytes | None) -> None:
 
 
 def test_hidden_coroutine_is_told_and_leaves_no_warning() -> None:
-    """A plain function that returns a coroutine is told to be a coroutine function; the coroutine is closed."""
+    """The error of a plain function that returns a coroutine asks for a coroutine function; the coroutine is closed."""
     with pytest.raises(SerializationError, match="make the serializer itself a coroutine function"):
         bind(lambda data: encode(data))("orders", None, "x")  # noqa: PLW0108 - the test is about the wrapper
 
@@ -135,7 +135,7 @@ async def test_coroutine_functions_are_recognised(serializer: Any, is_coroutine:
 
 @pytest.mark.parametrize("serializer", [Topical(), AsyncTopical()])
 async def test_serialize_gets_topic_and_headers(serializer: Any) -> None:
-    """An object with `serialize` is told the topic and the headers."""
+    """An object with `serialize` receives the topic and the headers."""
     result = bind(serializer)("orders", [("h", b"1")], "x")
     assert (await result if isinstance(result, Awaitable) else result) == b"orders|[('h', b'1')]|x"
 

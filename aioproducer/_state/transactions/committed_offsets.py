@@ -46,7 +46,7 @@ def committed_by(
 ) -> tuple[int, Committed]:
     """The code that the answer comes to, and the offsets that are committed; places without one are left out.
 
-    ProtocolError if the answer does not tell of each place, and of each the same thing.
+    ProtocolError if the answer leaves out a place, or contradicts itself.
     """
     told = _of_group(answer, group, version)
     if told.error_code:

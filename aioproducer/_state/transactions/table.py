@@ -163,7 +163,7 @@ class TransactionTable:
         return self.state
 
     def failed(self, error: KafkaError) -> bool:
-        """A part of the transaction failed; True when that is news, or is told again because not all of it was carried out."""
+        """A part of the transaction failed; True when that is news, or is reported again because not all of it was carried out."""
         if self.state is State.ABORTABLE and self.cause is error:
             return True
         if (self.state, Event.FAILED) not in MOVES:

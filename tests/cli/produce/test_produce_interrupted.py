@@ -1,4 +1,4 @@
-"""`aioproducer produce` when it is told to stop."""
+"""`aioproducer produce` that gets a signal to stop."""
 
 from __future__ import annotations
 

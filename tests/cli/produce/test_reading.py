@@ -31,7 +31,7 @@ def test_lines_do_not_depend_on_the_pieces(piece: int) -> None:
 
 @pytest.mark.parametrize("piece", [1, 3, 100])
 def test_overlong_lines_are_not_kept(piece: int) -> None:
-    """A line beyond the limit is told as such, wherever its delimiter is cut, and the next ones are read."""
+    """A line beyond the limit is reported as such, wherever its delimiter is cut, and the next ones are read."""
     assert split(b"12345--123456--1--1234567", b"--", piece, limit=5) == [b"12345", OVERLONG, b"1", OVERLONG]
 
 
@@ -121,7 +121,7 @@ def test_json_line_without_any_topic_is_refused() -> None:
 
 
 def test_neighbours_with_one_reason_are_told_once() -> None:
-    """Lines are told in order as ranges, ten on a line, apart for each source and reason, and only once."""
+    """Lines are reported in order as ranges, ten on a line, apart for each source and reason, and only once."""
     failures = Failures()
     for line in (3, 1, 2, 7):
         failures.add("a.txt", line, "late")

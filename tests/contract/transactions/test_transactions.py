@@ -1,4 +1,4 @@
-"""Transactions: who may write, how they end, and what a second attempt at anything is told."""
+"""Transactions: the producers that may write, the ends, and the answers to repeated requests."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_a_time_limit_out_of_range_is_refused(transactor: Transactor, time
 
 
 async def test_init_over_an_open_transaction_aborts_it(transactor: Transactor) -> None:
-    """It is told to ask again, and the epoch then is two higher."""
+    """The answer is to ask again; the epoch is then two higher."""
     old = transactor.who
     await transactor.add_and_write(2)
     assert (await transactor.ask_init()).error_code == ErrorCode.CONCURRENT_TRANSACTIONS

@@ -56,7 +56,7 @@ NOBODY = Who(-1, -1)
 
 
 class Member(NamedTuple):
-    """Who commits offsets."""
+    """The member of a group that commits offsets."""
 
     generation: int = -1
     member_id: str = ""

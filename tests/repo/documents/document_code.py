@@ -84,7 +84,7 @@ def kind_of(info: str, body: str) -> Kind:
 
 
 def kind_of_python(body: str) -> Kind:
-    """Who runs this code of ours."""
+    """The program that runs this code."""
     if re.search(r"^(async )?def test_", body, re.MULTILINE):
         return Kind.TESTS
     return Kind.PROGRAM if "asyncio.run(" in body else Kind.FRAGMENT

@@ -84,7 +84,7 @@ async def later(data: dict[str, int]) -> bytes:
 
 
 class Topical:
-    """A serializer that is told where its bytes go."""
+    """A serializer that receives the topic."""
 
     def serialize(self, topic: str, headers: Any, data: str, /) -> bytes:
         """As it is."""

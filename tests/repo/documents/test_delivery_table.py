@@ -27,7 +27,7 @@ def table() -> dict[str, dict[str, str]]:
 
 @pytest.fixture
 async def producer() -> AsyncIterator[Producer]:
-    """A producer that sends nothing before it is told to."""
+    """A producer that sends nothing before a flush."""
     async with EmbeddedKafka() as kafka, Producer(kafka.bootstrap_servers, linger_ms=600_000) as producer:
         yield producer
 

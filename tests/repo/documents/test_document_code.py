@@ -168,7 +168,7 @@ def test_a_reason_is_for_the_next_fence_only(tmp_path: Path) -> None:
 
 
 async def test_a_fragment_that_fails_names_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What goes wrong in a fragment is told with the page, and the line in it."""
+    """The error of a fragment names the page and its line."""
     monkeypatch.chdir(tmp_path)
     page = tmp_path / "page.md"
     page.write_text("# Title\n\n```python\nawait asyncio.sleep(0)\n1 / 0\n```\n")

@@ -23,7 +23,7 @@ FORBIDDEN = re.compile(
 # The same in docstrings and comments, with more riddles.
 FORBIDDEN_IN_SOURCES = re.compile(
     r"\b(somebody|someone|whoever|whomever|nobody|nobody's|everybody|anybody|told of|once more|for ever"
-    r"|what (?:is|was|are|were))\b",
+    r"|what (?:is|was|are|were)|everyone|(?:is|are) told|tells? of)\b|(?-i:\bWho\b)",
     re.IGNORECASE,
 )
 FOLDERS = ("aioproducer", "examples", "benchmarks", "tools", "tests")

@@ -38,7 +38,7 @@ COMPILERS = ("cc", "gcc", "clang", "c++", "g++", "tcc")
 
 
 def settings() -> dict[str, Any]:
-    """What cibuildwheel is told."""
+    """The settings of cibuildwheel."""
     told: dict[str, Any] = project()["tool"]["cibuildwheel"]
     return told
 

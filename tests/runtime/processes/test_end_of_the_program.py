@@ -132,7 +132,7 @@ ENDS = {
 
 @pytest.mark.parametrize("how", ENDS)
 def test_f11_unsent_records_at_the_end(how: str) -> None:
-    """However the program ends without close(): the count of lost records is told, and it ends within a second."""
+    """However the program ends without close(): the count of lost records is logged, and it ends within a second."""
     last, end = ENDS[how]
     done = run_program(PROGRAM.format(last=last, end=end))
     ended = time.time()

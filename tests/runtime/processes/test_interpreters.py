@@ -42,7 +42,7 @@ def test_f22_flags(flags: list[str]) -> None:
     done = run_program(WHOLE_LIFE.format(run=RUN), *flags)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["100 100", "True"]
-    # asyncio's debug mode tells of slow callbacks on a busy machine.
+    # asyncio's debug mode reports slow callbacks on a busy machine.
     assert [line for line in done.stderr.splitlines() if "Executing <" not in line] == []
 
 

@@ -51,7 +51,7 @@ def test_each_allocation_of_a_send_fails_once(tmp_path: Path) -> None:
         name, _, told = line.rpartition(": ")
         failed, refused, findings = told.split(", ", 2)
         assert findings == "[]", line
-        # What fails is told, but that the loop's next turn could not be asked for.
+        # Each failure is reported, except that the loop's next turn could not be requested.
         # Without room `send_nowait` is refused also when nothing fails.
         assert (
             0

@@ -91,7 +91,7 @@ def test_many_signatures_of_ecdsa(keys: Keys) -> None:
 
 @pytest.mark.parametrize("former", [(), ("former",)])
 def test_an_encrypted_key(keys: Keys, former: tuple[str, ...]) -> None:
-    """Its passphrase decrypts it; a missing and a wrong one are told apart, and no error shows one."""
+    """Its passphrase decrypts it; the errors of a missing and a wrong one differ, and no error shows one."""
     private, public = keys("RS256")
     key = encrypted(private, *former)
     sign = signer(key, Secret(PASSPHRASE), "RS256")

@@ -87,7 +87,7 @@ def test_a_topic_that_was_made_anew_without_ids(down: bool) -> None:
 
 
 def test_a_topic_that_was_made_anew_with_fewer_partitions_without_ids() -> None:
-    """After the doubt no record is meant for a partition that is gone; those before it are told that they were not written."""
+    """After the doubt no record is meant for a partition that is gone; those before it end with an error that says that they were not written."""
 
     async def play(world: World) -> None:
         world.kafka.limit_version("Metadata", 0, BEFORE_IDS)

@@ -468,7 +468,7 @@ def test_a_flush_of_nothing_is_done(m: Machines) -> None:
 
 
 def test_two_flushes_share_a_batch(m: Machines) -> None:
-    """Each of them is told."""
+    """Each of them ends."""
     m.append()
     flushes = [m.accumulator.flush(m.now), m.accumulator.flush(m.now)]
     m.acknowledge(m.only())

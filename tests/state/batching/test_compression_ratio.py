@@ -68,7 +68,7 @@ def test_forgetting_a_topic_starts_it_anew() -> None:
 
 
 def test_plain_batches_fill_up_to_the_setting() -> None:
-    """Without a codec the limit is batch_size exactly, whatever is told about ratios."""
+    """Without a codec the limit is batch_size exactly, whatever ratios were reported."""
     ratios = CompressionRatios()
     ratios.observe("t", 0, 0.1)
     ratios.split("t", 0)

@@ -1,4 +1,4 @@
-"""Who may send next under which identity, and what becomes of numbers that were given."""
+"""The partition that may send next, its identity, and the fate of numbers that were given."""
 
 from __future__ import annotations
 
@@ -505,7 +505,7 @@ def test_the_last_epoch_serves_until_the_new_id_is_there(exhausted: Machines) ->
 
 
 def test_asking_for_a_new_id_is_announced_once(m: Machines) -> None:
-    """The network side is told when the last epoch begins."""
+    """An effect reports that the last epoch begins."""
     m = Machines(identity=(PRODUCER_ID, 32766)).introduced(1)
     asked: list[bool] = []
     m.on_exhausted = lambda: asked.append(True)

@@ -168,7 +168,7 @@ def test_when_the_retries_are_used_up(
 
 
 def test_only_named_records_get_their_own_message(m: Machines) -> None:
-    """INVALID_RECORD with record errors: the others are told that they may be sent again."""
+    """INVALID_RECORD with record errors: the errors of the other records say that they may be sent again."""
     batch, deliveries = send(m, b"a", b"bad", b"c")
     m.answer(batch, INVALID_RECORD, record_errors=((1, "no key"),))
     assert outcomes(deliveries) == [Outcome.NOT_WRITTEN] * 3
@@ -445,7 +445,7 @@ def test_a_flush_waits_for_the_parts(m: Machines) -> None:
 
 
 def test_waiters_follow_to_the_parts(m: Machines) -> None:
-    """Who waits for a record of a split batch is told when its part is settled, in the order of the records."""
+    """The waiter for a record of a split batch wakes when its part is settled, in the order of the records."""
     told: list[Delivery] = []
     batch, deliveries = big(m)
     for delivery in reversed(deliveries):

@@ -73,7 +73,7 @@ def test_a_report_counts_records_by_their_outcome(m: Machines) -> None:
 
 
 def test_a_report_begins_where_the_last_one_ended(m: Machines) -> None:
-    """Nothing is told twice."""
+    """No report has a record twice."""
     reader = Reader(m.tally)
     resolve(m, 3, DENIED)
     reader.report()

@@ -231,7 +231,7 @@ def test_a_gap_is_not_closed_under_the_same_epoch(m: Machines, lost: list[KafkaE
 
 
 def test_what_the_coordinator_is_asked_about_is_not_asked_for_ahead(m: Machines) -> None:
-    """A batch was refused for a reason that only the coordinator knows: until that is told it is not sent again."""
+    """A batch was refused for a reason that only the coordinator knows: until the coordinator answers it is not sent again."""
     transaction(m).table.state = State.IN_TRANSACTION
     first, second = send(m, 2)
     m.lose(first, second)

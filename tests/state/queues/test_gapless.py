@@ -276,7 +276,7 @@ def test_without_numbers_a_record_that_expires_between_two_attempts_is_sent_agai
 
 
 def test_withdrawing_is_no_loss(m: Machines) -> None:
-    """Who takes a record back knows that it is not written."""
+    """The caller that withdraws a record knows that it is not written."""
     gone, stays = m.append(b"1"), m.append(b"2")
     assert gone.try_cancel()
     assert written(m) == [(b"2",)]

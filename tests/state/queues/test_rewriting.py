@@ -123,7 +123,7 @@ def test_without_numbers_settled_records_stay_behind_in_a_split() -> None:
 
 
 def test_the_largest_record(m: Machines) -> None:
-    """A batch that holds just the largest record has the size that is told."""
+    """A batch that holds just the largest record has the reported size."""
     batch = batch_of(m, RECORDS)
     alone = [batch_of(m, [record]).size for record in RECORDS]
     assert rewriting.largest_record(batch) == max(alone) > BATCH_OVERHEAD

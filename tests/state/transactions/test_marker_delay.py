@@ -80,7 +80,7 @@ def test_nothing_waits_for_a_broker_that_keeps_nothing(quick: Transactions, idle
 
 
 def test_a_pause_of_the_program_is_respite_enough(quick: Transactions) -> None:
-    """Who begins late does not wait, whatever was learned."""
+    """A transaction that begins late does not wait, whatever was learned."""
     quick.markers = 0.002
     quick.play(300)
     quick.play(100, idle=0.01)

@@ -201,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
         refer to them. `timeout` (seconds) counts from here, whatever arrives in between. An answer that is longer than
         `answer_limit` ends the connection before it is taken in. None for `on_answer`: no answer will come. `size`, of
         all parts, is for the statistics of bytes in flight.
-        On a connection that has ended nothing is written: the handler is told so at once (`written=False`); where
+        On a connection that has ended nothing is written: the handler is called at once (`written=False`); where
         there is none, BrokerUnavailableError is raised.
         """
         transport = self.transport
