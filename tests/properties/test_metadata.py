@@ -266,7 +266,7 @@ class ViewMachine(SwarmMachine):
         assert not self.view.leader_hint(name, index, STRANGER, epoch + 1, None).changed
         assert not self.view.leader_hint(name, index, 2, epoch, Node(2, "elsewhere", 1)).changed
         assert self.view.topic(name) is before
-        assert all(node.host != "elsewhere" for node in self.view.nodes)
+        assert all(node.host != "elsewhere" for node in self.view.brokers.nodes)
 
     @rule(name=NAMES, index=st.integers(0, 3), lag=st.integers(0, 2))
     def hint(self, name: str, index: int, lag: int) -> None:
@@ -346,7 +346,7 @@ class ViewMachine(SwarmMachine):
         for name in self.wanted:
             facts = self.view.topic(name)
             for leader in facts.partitions.leaders if facts else ():
-                assert leader < 0 or self.view.node(leader) is not None
+                assert leader < 0 or self.view.brokers.node(leader) is not None
 
 
 @in_parts

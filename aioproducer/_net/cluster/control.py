@@ -104,7 +104,7 @@ class Control:
 
     def _candidates(self) -> Iterator[BrokerEndpoint]:
         """The known brokers, then the bootstrap addresses; each kind in random order."""
-        nodes = list(self.session.view.nodes)
+        nodes = list(self.session.view.brokers.nodes)
         self.session.rng.shuffle(nodes)
         nodes.sort(key=lambda node: (node.host, node.port) in self.lacking)
         for node in nodes:
@@ -117,7 +117,11 @@ class Control:
 
     def change(self) -> None:
         """The answer did not help: use another broker next time, unless a request still waits for this one."""
-        if len(self.session.view.nodes) > 1 and self.connection is not None and not self.connection.in_flight:
+        if (
+            len(self.session.view.brokers.nodes) > 1
+            and self.connection is not None
+            and not self.connection.in_flight
+        ):
             self.close()
 
     def give_up_on_its_broker(self) -> None:

@@ -180,7 +180,7 @@ class Cluster:
         """Apply a change of the view to the queues and the lines of waiting calls."""
         now = self.loop.time()
         if update.nodes_changed:
-            self.machines.accumulator.sticky.racks = {node.id: node.rack for node in self.view.nodes}
+            self.machines.accumulator.sticky.racks = {node.id: node.rack for node in self.view.brokers.nodes}
             for sender in self.senders.values():
                 sender.look_at_address()
         changed = dict.fromkeys(update.topics_learned)

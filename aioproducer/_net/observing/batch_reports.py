@@ -59,7 +59,7 @@ class BatchReporter:
             return time.time_ns() // 1_000_000
 
     def _address_of(self, broker: int) -> str | None:
-        node = self._view.node(broker)
+        node = self._view.brokers.node(broker)
         return None if node is None else address_text(node.host, node.port)
 
 

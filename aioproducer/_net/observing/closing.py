@@ -61,7 +61,7 @@ def _broker_of(batch: QueuedBatch) -> int:
 
 
 def _named(engine: Engine, broker: int) -> str:
-    node = engine.view.node(broker)
+    node = engine.view.brokers.node(broker)
     if node is None:
         return f"broker {broker}"
     return f"broker {BrokerEndpoint.advertised(node.host, node.port, broker).name}"

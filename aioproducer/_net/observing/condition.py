@@ -30,7 +30,7 @@ def health_of(engine: Engine, intake: Intake, state: str, cause: BaseException |
     """The result of `Producer.health()`; `cause`: the error that ended the producer."""
     now = engine.loop.time()
     tally = engine.tally
-    nodes = engine.view.nodes
+    nodes = engine.view.brokers.nodes
     unreachable = [node for node in nodes if engine.addresses.trouble_at(node.host, node.port) is not None]
     oldest = oldest_unacked(engine, intake, now)
     is_served = len(unreachable) < len(nodes) and not _is_fenced(engine)
@@ -87,7 +87,7 @@ def _problems(
 
 def _brokers_out_of_reach(engine: Engine, now: float) -> Iterator[str]:
     """The known brokers, the longest out of reach first; without any, the bootstrap servers."""
-    nodes = engine.view.nodes
+    nodes = engine.view.brokers.nodes
     named = {
         (node.host, node.port): f"broker {node.id} ({address_text(node.host, node.port)})" for node in nodes
     }

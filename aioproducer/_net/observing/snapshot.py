@@ -39,7 +39,7 @@ def loads(engine: Engine, intake: Intake, accepted: int) -> tuple[Load, Load]:
 
 def connected_brokers(engine: Engine) -> int:
     """The number of brokers with an open connection of any kind."""
-    ids = {(node.host, node.port): node.id for node in engine.view.nodes}
+    ids = {(node.host, node.port): node.id for node in engine.view.brokers.nodes}
     addresses = engine.addresses.connected()
     known = {ids[address] for address in addresses if address in ids}
     # An address of bootstrap_servers may be another name of a counted broker.

@@ -104,7 +104,7 @@ class Brokers:
     def forget_unused(self, now: float) -> None:
         """Drop the data of brokers that have left the cluster, and of addresses that are no longer dialed."""
         cluster = self.machines.accumulator.cluster
-        for node_id in cluster.unused_nodes({node.id for node in self.session.view.nodes}):
+        for node_id in cluster.unused_nodes({node.id for node in self.session.view.brokers.nodes}):
             sender = self.senders.get(node_id)
             if sender is None or sender.end_if_idle():
                 self.senders.pop(node_id, None)

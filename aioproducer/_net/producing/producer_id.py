@@ -88,7 +88,7 @@ class IdentitySource:
 
     def _is_unsupported(self) -> bool:
         """Whether no known broker can give a producer id; a single broker may just be older than the others."""
-        known = {(node.host, node.port) for node in self.session.view.nodes}
+        known = {(node.host, node.port) for node in self.session.view.brokers.nodes}
         return bool(known) and known <= self.session.control.lacking
 
     def _version(self, connection: Connection) -> int:

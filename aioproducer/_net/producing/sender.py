@@ -129,7 +129,7 @@ class Sender:
 
     def look_at_address(self) -> None:
         """Brokers may move: compare the address of the connection with the present one."""
-        node = self.view.node(self.node_id)
+        node = self.view.brokers.node(self.node_id)
         if node is not None and self.link is not None:
             self.link.moved = (node.host, node.port) != self.link.address
 
@@ -189,11 +189,11 @@ class Sender:
             self._connected(connection, node)
 
     def _note_attempt(self) -> None:
-        node = self.view.node(self.node_id)
+        node = self.view.brokers.node(self.node_id)
         self.history.connecting(self.history.address if node is None else address_text(node.host, node.port))
 
     async def _node(self) -> Node:
-        node = self.view.node(self.node_id)
+        node = self.view.brokers.node(self.node_id)
         if node is None:
             # Its partitions get another leader, or it comes back: metadata, which is requested meanwhile, will tell.
             await anyio.sleep(self.config.reconnect_backoff_max_ms / 1000)

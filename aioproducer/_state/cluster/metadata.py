@@ -8,22 +8,17 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 import attrs
 
 from aioproducer._state.backoff import Backoff, Uniform
+from aioproducer._state.cluster.brokers import KnownBrokers
 from aioproducer._state.cluster.facts import NO_TOPIC_ID, Changes, Node, TopicFacts, Update, is_recreated
 from aioproducer._state.cluster.partitions import PartitionFacts
 from aioproducer._state.cluster.questions import Interest, MetadataQuestion, Questions
 from aioproducer._state.cluster.topic_reading import SLICE, TopicReading, read_topic
 from aioproducer._wire.error_codes import ERRORS, ErrorCode, describe
-from aioproducer._wire.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponseTopic,
-)
+from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 __all__ = ["MetadataQuestion", "MetadataView", "Node", "PartitionFacts", "TopicFacts", "Update"]
 
 REBOOTSTRAP_AFTER = 300.0
-# Brokers that the newest answer omits but that may still lead a partition; bounded, in case answers invent ids.
-MOST_PAST_NODES = 100
 # After this time, an error of a topic that went away and came back gets another line in the log: brokers may disagree.
 QUIET_FOR = 60.0
 
@@ -48,27 +43,17 @@ class MetadataView:
             max_age=max_age, max_idle=max_idle, backoff=backoff, rebootstrap_after=rebootstrap_after
         )
         self._facts: dict[str, TopicFacts] = {}
-        self._nodes: dict[int, Node] = {}
-        self._past_nodes: dict[int, Node] = {}
+        self.brokers = KnownBrokers()
         # Hints that arrived while a question was under way; its answer may be older than the hints.
         self._hints: list[tuple[str, int, int, int]] = []
 
     def __repr__(self) -> str:
         question = self._questions.under_way
         state = f"asking about {len(question.topics)} topics" if question else "not asking"
-        known = f"{len(self._facts)} of {len(self._questions.interests)} topics, {len(self._nodes)} brokers"
+        known = f"{len(self._facts)} of {len(self._questions.interests)} topics, {len(self.brokers.nodes)} brokers"
         return f"<MetadataView {known}, {state}>"
 
     # -- known facts
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """The brokers of the newest answer."""
-        return tuple(self._nodes.values())
-
-    def node(self, node_id: int) -> Node | None:
-        """The address of a broker; a broker that the newest answer omits is still known if it was before."""
-        return self._nodes.get(node_id) or self._past_nodes.get(node_id)
 
     def topic(self, name: str) -> TopicFacts | None:
         """The facts about a topic, at any age."""
@@ -153,8 +138,7 @@ class MetadataView:
 
     def rebootstrapped(self) -> None:
         """The next question goes to the bootstrap addresses. Topics stay known, the brokers are forgotten."""
-        self._nodes = {}
-        self._past_nodes = {}
+        self.brokers.forget()
         self._questions.rebootstrapped()
 
     # -- answers
@@ -180,7 +164,8 @@ class MetadataView:
         if reason is not None:
             return self._refuse(response, reason, now)
         changes = Changes()
-        self._take_nodes(response.brokers, by, changes)
+        partitions = (facts.partitions for facts in self._facts.values())
+        changes.nodes = self.brokers.take(response.brokers, by, partitions)
         answered = yield from self._take_topics(response, changes, now)
         question = self._questions.under_way
         for name in question.topics if question else ():
@@ -201,26 +186,10 @@ class MetadataView:
         self._questions.rebootstrap_required |= rebootstrap
         return Update(unusable=reason, rebootstrap=rebootstrap)
 
-    def _take_nodes(
-        self, brokers: Iterable[MetadataResponseBroker], by: str | None, changes: Changes
-    ) -> None:
-        listed = {
-            broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack, by)
-            for broker in brokers
-            if broker.node_id >= 0
-        }
-        changes.nodes = listed != self._nodes
-        before = {**self._past_nodes, **self._nodes}
-        past = [(id_, node) for id_, node in before.items() if id_ not in listed]
-        if past:
-            leading = {leader for topic in self._facts.values() for leader in topic.partitions.leaders}
-            past = [(id_, node) for id_, node in past if id_ in leading]
-        self._nodes, self._past_nodes = listed, dict(past[-MOST_PAST_NODES:])
-
     def _take_topics(
         self, response: MetadataResponse, changes: Changes, now: float
     ) -> Generator[None, None, set[str]]:
-        brokers: Mapping[int, Node] = {**self._past_nodes, **self._nodes}
+        brokers = self.brokers.addresses()
         answered = set()
         since_pause = 0
         for topic in response.topics:
@@ -333,10 +302,9 @@ class MetadataView:
             return Update()
         if leader_epoch <= known.partitions.leader_epochs[partition]:
             return Update()
-        if endpoint is not None and endpoint.id == leader_id and endpoint != self._nodes.get(leader_id):
-            self._nodes[leader_id] = endpoint
-            changes.nodes = True
-        if self.node(leader_id) is None:
+        if endpoint is not None and endpoint.id == leader_id:
+            changes.nodes = self.brokers.learn(endpoint)
+        if self.brokers.node(leader_id) is None:
             return Update()
         if self._questions.under_way is not None:
             self._hints.append((topic, partition, leader_id, leader_epoch))

@@ -37,7 +37,7 @@ ENDS: Final = (
     ),
     _mutant(
         "former-brokers-kept-for-ever",
-        "_state/cluster/metadata.py",
+        "_state/cluster/brokers.py",
         "            past = [(id_, node) for id_, node in past if id_ in leading]\n",
         "",
         "Brokers that are not in the metadata and lead nothing are kept.",

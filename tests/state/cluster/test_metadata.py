@@ -61,8 +61,8 @@ def test_a_wanted_topic_is_learned() -> None:
         "in_sync": (1,),
         "offline": (2,),
     }
-    assert known.node(3) == Node(3, "host-3", 9092, None)
-    assert [node.id for node in known.nodes] == [1, 2, 3]
+    assert known.brokers.node(3) == Node(3, "host-3", 9092, None)
+    assert [node.id for node in known.brokers.nodes] == [1, 2, 3]
 
 
 def test_what_nobody_wants_is_not_kept() -> None:
@@ -156,7 +156,7 @@ def test_a_hint_that_is_not_newer_is_nothing(epoch: int) -> None:
     known = knowing(topic("t", [partition(0)]))
     assert known.leader_hint("t", 0, 2, epoch, Node(2, "other", 1)) == Update()
     assert leaders(known) == (1,)
-    assert known.node(2) == Node(2, "host-2", 9092)
+    assert known.brokers.node(2) == Node(2, "host-2", 9092)
 
 
 def test_a_hint_brings_the_address_of_the_leader() -> None:
@@ -164,7 +164,7 @@ def test_a_hint_brings_the_address_of_the_leader() -> None:
     known = knowing(topic("t", [partition(0)]))
     update = known.leader_hint("t", 0, 9, 6, Node(9, "nine", 9092))
     assert (update.leaders_changed, update.nodes_changed) == ((("t", 0, 9),), True)
-    assert known.node(9) == Node(9, "nine", 9092)
+    assert known.brokers.node(9) == Node(9, "nine", 9092)
 
 
 @pytest.mark.parametrize("endpoint", [None, Node(8, "eight", 9092)])
@@ -478,7 +478,7 @@ def test_an_answer_without_brokers_is_a_failure(response: MetadataResponse) -> N
     known = knowing(topic("t", [partition(0)]))
     update = again(known, response, 1.0)
     assert update.unusable
-    assert len(known.nodes) == 3
+    assert len(known.brokers.nodes) == 3
     assert known.due(1.05) is None
     assert known.due(1.1) is not None
 
@@ -490,8 +490,8 @@ def test_a_broker_can_send_everybody_back_to_the_start() -> None:
     assert known.rebootstrap_due(1.0)
     known.rebootstrapped()
     assert not known.rebootstrap_due(1.0)
-    assert known.nodes == ()
-    assert known.node(1) is None
+    assert known.brokers.nodes == ()
+    assert known.brokers.node(1) is None
     assert leaders(known) == (1,)
     question = known.due(1.2)
     assert question is not None
@@ -514,7 +514,7 @@ def test_a_broker_may_move() -> None:
     known = knowing(topic("t", [partition(0)]))
     moved = answer(topic("t", [partition(0)]))._replace(brokers=[(answer().brokers[0])._replace(port=1)])
     assert again(known, moved, 1.0) == Update(nodes_changed=True)
-    assert known.node(1) == Node(1, "host-1", 1)
+    assert known.brokers.node(1) == Node(1, "host-1", 1)
 
 
 def test_a_leader_that_an_answer_leaves_out_is_still_reachable() -> None:
@@ -522,8 +522,8 @@ def test_a_leader_that_an_answer_leaves_out_is_still_reachable() -> None:
     known = knowing(topic("t", [partition(0, leader=3, epoch=9)]))
     again(known, answer(topic("t", [partition(0, 1, 8)]), brokers=(1, 2)), 1.0)
     assert leaders(known) == (3,)
-    assert [node.id for node in known.nodes] == [1, 2]
-    assert known.node(3) == Node(3, "host-3", 9092)
+    assert [node.id for node in known.brokers.nodes] == [1, 2]
+    assert known.brokers.node(3) == Node(3, "host-3", 9092)
 
 
 def test_made_up_brokers_do_not_fill_the_memory() -> None:
@@ -533,7 +533,7 @@ def test_made_up_brokers_do_not_fill_the_memory() -> None:
         again(
             known, answer(topic("t", [partition(0)]), brokers=range(now * 1000, now * 1000 + 50)), float(now)
         )
-    assert sum(known.node(id_) is not None for id_ in range(50_000)) <= 150
+    assert sum(known.brokers.node(id_) is not None for id_ in range(50_000)) <= 150
 
 
 # -- dropping
