@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from aioproducer.testing.authority import Certificate as Certificate
+from aioproducer.testing.authority import Certificates as Certificates
+from aioproducer.testing.authority import certificates as certificates
+from aioproducer.testing.broker.authentication.unsecured import unsecured_token as unsecured_token
 from aioproducer.testing.broker.cluster.cluster import ClusterRefusal as ClusterRefusal
 from aioproducer.testing.broker.faults import Faults as Faults
 from aioproducer.testing.broker.history import SeenBatch as SeenBatch
@@ -17,6 +21,8 @@ from .embedded import TransactionView as TransactionView
 
 __all__ = [
     "BrokerView",
+    "Certificate",
+    "Certificates",
     "ClusterRefusal",
     "EmbeddedKafka",
     "Fault",
@@ -27,4 +33,6 @@ __all__ = [
     "SeenRequest",
     "StoredRecord",
     "TransactionView",
+    "certificates",
+    "unsecured_token",
 ]

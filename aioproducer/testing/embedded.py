@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, Self, get_args
 
 import attrs
 
+from aioproducer.testing.broker.authentication.mechanisms import MECHANISMS
+from aioproducer.testing.broker.authentication.session import Authentication
+from aioproducer.testing.broker.authentication.users import Users
 from aioproducer.testing.broker.broker import Broker
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node, system_time
 from aioproducer.testing.broker.cluster.topics import Partition
@@ -80,6 +84,12 @@ class EmbeddedKafka:
 
     `port` is the port of the first broker, the others use the ports after it; 0 selects free ports. `clock` (seconds) and
     `wall_clock` (milliseconds) are for tests that advance time by hand.
+
+    `tls` is the context of a TLS server, such as `aioproducer.testing.certificates().broker_context()`. `users` are names
+    and passwords: with them, clients have to authenticate by one of `mechanisms`, by default by any of PLAIN,
+    SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER (with an `unsecured_token()`). A session ends after `session_lifetime`
+    seconds, and with its token. Faults of the APIs SaslHandshake and SaslAuthenticate refuse, delay, change or cut an
+    authentication.
     """
 
     def __init__(
@@ -89,6 +99,10 @@ class EmbeddedKafka:
         port: int = 0,
         clock: Callable[[], float] | None = None,
         wall_clock: Callable[[], int] | None = None,
+        tls: ssl.SSLContext | None = None,
+        users: Mapping[str, str] | None = None,
+        mechanisms: Sequence[str] = (),
+        session_lifetime: float | None = None,
         **options: Any,
     ) -> None:
         check_whole("brokers", brokers, 1, MOST_BROKERS)
@@ -99,12 +113,34 @@ class EmbeddedKafka:
         self._cluster = Cluster(given, nodes, clock or time.monotonic, wall_clock or system_time)
         self._first_port = port
         rules = FaultRules()
-        self._sockets = Sockets(
-            {number: Broker(self._cluster, node, rules) for number, node in nodes.items()}
-        )
+        self.users: MutableMapping[str, str] = dict(users or {})
+        """The passwords of the users. A change counts for the next authentication; present sessions go on."""
+        demanded = self._authentication(users is not None, mechanisms, session_lifetime)
+        brokers_by_id = {
+            number: Broker(self._cluster, node, rules, authentication=demanded)
+            for number, node in nodes.items()
+        }
+        self._sockets = Sockets(brokers_by_id, tls)
         self.faults = Faults(self._cluster, self._sockets, rules)
         self.brokers = tuple(BrokerView(node, self._sockets) for node in nodes.values())
         self._running = False
+
+    def _authentication(
+        self, has_users: bool, mechanisms: Sequence[str], session_lifetime: float | None
+    ) -> Authentication | None:
+        if isinstance(mechanisms, str) or (unknown := [one for one in mechanisms if one not in MECHANISMS]):
+            wrong = mechanisms if isinstance(mechanisms, str) else ", ".join(map(str, unknown))
+            raise ValueError(f"mechanisms={wrong!r:.80}: must be a sequence of {', '.join(MECHANISMS)}")
+        if session_lifetime is not None and not session_lifetime > 0:
+            raise ValueError(
+                f"session_lifetime={session_lifetime!r:.60}: must be a number of seconds above 0"
+            )
+        if not has_users and not mechanisms:
+            if session_lifetime is not None:
+                raise ValueError("session_lifetime has no effect without users or mechanisms")
+            return None
+        users = Users(self.users, lambda: self._cluster.wall_clock() / 1000)
+        return Authentication(users, tuple(mechanisms or MECHANISMS), session_lifetime)
 
     # ----- life cycle
 

@@ -63,7 +63,7 @@ def _trusted(source: StoreFile | PemText) -> str:
 
 def _identify(context: ssl.SSLContext, source: StoreFile | PemIdentity, key_password: Secret | None) -> None:
     identity = _identity(source, key_password)
-    with _path_of(identity) as path:
+    with path_of(identity.certificates + identity.key.reveal()) as path:
         context.load_cert_chain(path, password=_password(identity.password))
 
 
@@ -91,12 +91,12 @@ def _password(password: Secret | None) -> Callable[[], bytes]:
 
 
 @contextlib.contextmanager
-def _path_of(identity: Identity) -> Iterator[str]:
-    """A path that OpenSSL can read the key from, in memory: no key is written to a disk (where the system allows it)."""
+def path_of(identity: str) -> Iterator[str]:
+    """A path that OpenSSL can read a key and its certificates from, in memory: no key is written to a disk (where the system allows it)."""
     descriptor, path = _anonymous_file()
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123  # of a descriptor
-            file.write(identity.certificates.encode() + identity.key.reveal().encode())
+            file.write(identity.encode())
             file.flush()
             yield path
     finally:

@@ -10,6 +10,7 @@ from aioproducer._wire.apis import API_VERSIONS
 from aioproducer._wire.codec import RequestHeader, encode_response
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import ProtocolError
+from aioproducer.testing.broker.authentication.session import Authentication, Session
 from aioproducer.testing.broker.call import Call, Handler, Later, Message, NoAnswer
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node
 from aioproducer.testing.broker.effects import Close, Dialogue, HalfClose, Wait, Write, never
@@ -39,16 +40,25 @@ class Broker:
     cluster: Cluster
     node: Node
     rules: FaultRules
+    authentication: Authentication | None = attrs.field(default=None, kw_only=True)
 
-    def handle(self, frame: bytes) -> Dialogue:
+    def new_session(self) -> Session:
+        """The session of a new connection."""
+        return Session(self.authentication, self.cluster.clock)
+
+    def handle(self, frame: bytes, session: Session) -> Dialogue:
         """Handle one request; the effects apply to its connection, in order."""
         try:
             header, request = read_request(frame)
         except ProtocolError:
             yield Close()  # Kafka too closes the connection of a malformed request.
             return
+        if not session.admits(header.api_key):
+            yield Close()
+            return
         handler = HANDLERS.get(header.api_key)
         if handler is None or not self._speaks(handler, header):
+            session.versions_refused()
             yield self._refuse(header)
             return
         subjects = handler.subjects(request, self.cluster)
@@ -63,7 +73,9 @@ class Broker:
         )
         self.cluster.requests.append(seen)
         plan = self.rules.plan(Asked(self.node.id, header.api_key, header.client_id, subjects))
-        yield from self._go_through(handler, Call(self.cluster, self.node, header, request, plan, seen))
+        yield from self._go_through(
+            handler, Call(self.cluster, self.node, session, header, request, plan, seen)
+        )
 
     def _speaks(self, handler: Handler, header: RequestHeader) -> bool:
         low, high = self.cluster.versions(handler)
@@ -119,6 +131,9 @@ class Broker:
             yield Close(part.reset)
             return
         yield Write(frame)
+        if call.session.must_close:
+            yield Close()
+            return
         if plan.first(EndWriting) is not None:
             yield HalfClose()
         if throttle is not None and throttle.mute:

@@ -10,6 +10,7 @@ import attrs
 from aioproducer._wire.apis import APIS
 from aioproducer._wire.codec import RequestHeader
 from aioproducer._wire.error_codes import ErrorCode
+from aioproducer.testing.broker.authentication.session import Session
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node
 from aioproducer.testing.broker.cluster.transactions import MarkerWait
 from aioproducer.testing.broker.history import SeenRequest
@@ -20,10 +21,11 @@ Message: TypeAlias = tuple[Any, ...]
 
 @attrs.frozen(eq=False)
 class Call:
-    """A request, its broker, and its faults."""
+    """A request, its broker, its connection's session, and its faults."""
 
     cluster: Cluster
     node: Node
+    session: Session
     header: RequestHeader
     request: Any
     plan: Plan

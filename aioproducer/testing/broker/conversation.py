@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import attrs
 
+from aioproducer.testing.broker.authentication.session import Session
 from aioproducer.testing.broker.broker import Broker
 from aioproducer.testing.broker.effects import Close, Dialogue, Effect, Wait
 from aioproducer.testing.broker.rules import Asked, CutRequest
@@ -24,12 +25,16 @@ class Conversation:
     """The requests of one connection, and their progress."""
 
     broker: Broker
+    session: Session = attrs.field(init=False)
     _received: bytearray = attrs.field(factory=bytearray, init=False)
     _dialogue: Dialogue | None = attrs.field(default=None, init=False)
     _waiting: Wait | None = attrs.field(default=None, init=False)
     _looked: bool = attrs.field(default=False, init=False)
     _cut: CutRequest | None = attrs.field(default=None, init=False)
     _ended: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.session = self.broker.new_session()
 
     def receive(self, data: bytes) -> list[Effect]:
         """Process received bytes."""
@@ -82,7 +87,7 @@ class Conversation:
         if len(self._received) < size:
             return None
         self._looked, self._cut = False, None
-        return self.broker.handle(self._take(size))
+        return self.broker.handle(self._take(size), self.session)
 
     def _take(self, size: int) -> bytes:
         with memoryview(self._received) as received:

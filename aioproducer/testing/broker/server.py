@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from typing import Any, Final, cast
 
@@ -76,7 +77,10 @@ class BrokerProtocol(asyncio.Protocol):
 
     async def lost(self) -> None:
         """Wait until the connection has ended; unread bytes are discarded."""
-        if self._transport.get_write_buffer_size():
+        if self._lost.done():
+            return
+        # TLS waits for the end of the other side, which may not come.
+        if not self._transport.can_write_eof() or self._transport.get_write_buffer_size():
             self._transport.abort()
         await asyncio.shield(self._lost)
 
@@ -98,8 +102,15 @@ class BrokerProtocol(asyncio.Protocol):
                 case Close(reset):
                     self._end(reset=reset)
                 case HalfClose():
-                    self._transport.write_eof()
+                    self._half_close()
         self._follow()
+
+    def _half_close(self) -> None:
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            # TLS ends in both directions.
+            self._end(reset=False)
 
     def _follow(self) -> None:
         """Set timer and reading to the needs of the conversation."""
@@ -124,7 +135,9 @@ class BrokerProtocol(asyncio.Protocol):
 
     def _end(self, *, reset: bool) -> None:
         if not reset:
-            self._transport.close()
+            # A second close() of asyncio's TLS transport leaves one that cannot be used.
+            if not self._transport.is_closing():
+                self._transport.close()
             return
         raw = self._transport.get_extra_info("socket")
         if raw is not None:
@@ -137,6 +150,7 @@ class Sockets:
     """One listening socket for each running broker, and the accepted connections."""
 
     _brokers: dict[int, Broker]
+    _tls: ssl.SSLContext | None = None
     _servers: dict[int, asyncio.Server] = attrs.field(factory=dict, init=False)
     # The port of each broker, bound a second time without listening: it stays reserved while the broker is down.
     _kept_ports: dict[int, asyncio.Server] = attrs.field(factory=dict, init=False)
@@ -158,6 +172,7 @@ class Sockets:
             broker.node.host,
             port or 0,
             backlog=1024,
+            ssl=self._tls,
             start_serving=False,
         )
         self._servers[broker_id] = server

@@ -28,6 +28,8 @@ from aioproducer.testing.broker.handlers import (
     offset_commit,
     offset_fetch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
     txn_offset_commit,
 )
 
@@ -56,6 +58,8 @@ _ALL: Final = (
     offset_commit.HANDLER,
     offset_fetch.HANDLER,
     produce.HANDLER,
+    sasl_authenticate.HANDLER,
+    sasl_handshake.HANDLER,
     txn_offset_commit.HANDLER,
 )
 
