@@ -2,8 +2,8 @@
 # Makes this machine ready and prints the path of the Python to use. Everything else goes to stderr.
 #
 #   tools/setup_machine.sh run      to run the package: Python, a C compiler
-#   tools/setup_machine.sh dev      ... and the development tools, which use gcc's sanitizers
-#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka, Valgrind, for the benchmarks, and the newest Python
+#   tools/setup_machine.sh dev      ... and the development tools, which use gcc's sanitizers and the headers of Kerberos
+#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka, Valgrind, for the benchmarks, Kerberos, and the newest Python
 #   tools/setup_machine.sh pythons  only lists "<minor version> <path>" of every supported Python on this machine
 #
 # What is missing is named with the package to install, or installed when this is root on Debian.
@@ -66,17 +66,28 @@ have_java() {
     [ "${version:-0}" -ge 17 ]
 }
 
+# The programs of administrators are outside the PATH of users.
+have_kdc() {
+    local program
+    for program in krb5kdc kdb5_util kadmin.local kinit; do
+        PATH="$PATH:/usr/sbin" command -v "$program" >/dev/null || return 1
+    done
+}
+
 # One line for each missing piece: what, and the Debian packages that bring it.
 missing() { # level
     find_python >/dev/null || echo "CPython 3.11 or later with venv and headers: python3 python3-venv python3-dev"
     have_compiler || echo "a C compiler with its headers: gcc libc6-dev"
     if [ "$1" != run ]; then
         have_sanitizers || echo "gcc with its sanitizers (libasan, libubsan), to watch the memory of the core: gcc libc6-dev"
+        # The package gssapi is compiled.
+        command -v krb5-config >/dev/null || echo "the headers of Kerberos: libkrb5-dev"
     fi
     if [ "$1" = test ]; then
         have_java || echo "Java 17 or later: openjdk-17-jdk-headless"
         command -v mvn >/dev/null || echo "Maven: maven"
         command -v valgrind >/dev/null || echo "Valgrind, for the counted benchmark: valgrind"
+        have_kdc || echo "Kerberos with a KDC, for its tests: krb5-kdc krb5-admin-server krb5-user"
     fi
 }
 

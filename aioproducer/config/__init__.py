@@ -22,6 +22,7 @@ from aioproducer.config.providers import EnvProvider as EnvProvider
 from aioproducer.config.providers import FileProvider as FileProvider
 from aioproducer.config.security.conflicts import iam_options as iam_options
 from aioproducer.config.security.conflicts import jaas_options as jaas_options
+from aioproducer.config.security.conflicts import ticket_cache as ticket_cache
 from aioproducer.config.security.iam import region_of as region_of
 from aioproducer.config.signature import Changes as Changes
 from aioproducer.config.signature import ConnectionSettings as ConnectionSettings
@@ -51,5 +52,6 @@ __all__ = [
     "region_of",
     "require_config",
     "require_connection_settings",
+    "ticket_cache",
     "topic_problem",
 ]

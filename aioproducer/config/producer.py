@@ -95,7 +95,7 @@ class ProducerConfig:
             ("use_all_dns_ips",),
             {
                 "resolve_canonical_bootstrap_servers_only": (
-                    "reverse lookups serve Kerberos, which is not implemented: use 'use_all_dns_ips'"
+                    "Kerberos takes the advertised names, without reverse lookups: use 'use_all_dns_ips'"
                 )
             },
         ),
@@ -267,9 +267,8 @@ class ProducerConfig:
             ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"),
         ),
         Group.SECURITY,
-        "The SASL mechanism. No other one that the broker offers is used. GSSAPI is not implemented yet. `AWS_MSK_IAM` with "
+        "The SASL mechanism. No other one that the broker offers is used. GSSAPI needs the extra `kerberos`. `AWS_MSK_IAM` with "
         "`IAMLoginModule` stands for OAUTHBEARER with tokens of `aioproducer.auth.msk_iam`.",
-        differs="GSSAPI is not implemented yet",
     )
     sasl_username: str | None = setting(
         None,
@@ -297,6 +296,26 @@ class ProducerConfig:
         Optional(Jaas(), "none"),
         Group.SECURITY,
         "Kafka's login module with its options, as an alternative to the settings above. Nothing in it is loaded.",
+    )
+    sasl_kerberos_service_name: str | None = setting(
+        None,
+        Optional(Text(), "none"),
+        Group.SECURITY,
+        "The first part of the principals of the brokers, such as `kafka`; the second one is the advertised host.",
+    )
+    sasl_kerberos_principal: str | None = setting(
+        None,
+        Optional(Text(), "the first one of the key table or ticket cache"),
+        Group.SECURITY,
+        "The principal of this client, such as `orders@EXAMPLE.COM`.",
+        kafka_default=None,
+    )
+    sasl_kerberos_keytab: str | None = setting(
+        None,
+        Optional(StorePath(), "none"),
+        Group.SECURITY,
+        "The key table that tickets are got with. Without one, they are those of the ticket cache.",
+        kafka_default=None,
     )
     sasl_token_provider: Callable[[], Any] | None = setting(
         None,

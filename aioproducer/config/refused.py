@@ -13,7 +13,6 @@ from aioproducer.errors import printable
 
 __all__ = ["REFUSED", "REFUSED_PREFIXES", "refusal", "refuses_kafka", "says_what_we_do", "unknown"]
 
-NOT_BUILT = "not implemented yet; remove it"
 NO_TWO_PHASES = "two-phase commit (KIP-939) is not implemented; remove it"
 NO_METRICS = "metrics are not configurable; remove it, and read producer.stats()"
 NO_TELEMETRY = "the producer pushes no metrics to brokers; remove it, and read producer.stats()"
@@ -73,7 +72,11 @@ REFUSED: Mapping[str, Refusal] = {
 }
 REFUSED_PREFIXES: Mapping[str, Refusal] = {
     "config_providers_": Refusal(PROVIDERS),
-    "sasl_kerberos_": Refusal(f"Kerberos is {NOT_BUILT}"),
+    "sasl_kerberos_principal_to_": Refusal("only brokers map principals; remove it"),
+    **{
+        f"sasl_kerberos_{part}_": Refusal("tickets are got and renewed without kinit; remove it")
+        for part in ("kinit", "min_time", "ticket_renew")
+    },
     **{
         f"sasl_oauthbearer_{part}_": Refusal(OF_BROKERS)
         for part in ("clock_skew", "expected", "jwks", "scope_claim", "sub_claim")

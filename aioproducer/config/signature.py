@@ -45,6 +45,9 @@ class ConnectionSettings(TypedDict, total=False):
     sasl_password: GivenSecret | None
     sasl_scram_token_auth: bool
     sasl_jaas_config: str | Secret | None
+    sasl_kerberos_service_name: str | None
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
     sasl_token_provider: Callable[[], Any] | None
     sasl_extensions: Mapping[str, str] | None
     sasl_oauthbearer_token_endpoint_url: str | None

@@ -36,7 +36,7 @@ CONFIG = ProducerConfig("localhost:9092", client_id="orders")
 CANARY = "canary-7"
 KEYS = [(0, 0, 13), (3, 0, 13), (17, 0, 1), (18, 0, 4), (36, 0, 2)]
 PASSWORD = PasswordCredentials("user", Secret(CANARY))
-ALL = pytest.mark.parametrize("mechanism", list(MECHANISMS))
+ALL = pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name != "GSSAPI"])
 
 
 def credentials_for(mechanism: str) -> object:

@@ -9,6 +9,7 @@ import attrs
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.certificates import Authority
+from tests.kafka.realm import REALM, Realm
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import NodePorts, hold_ports
 
@@ -32,6 +33,8 @@ class SecuredKafka(KafkaCluster):
 
     authority: Authority = attrs.field(kw_only=True)
     ports: NodePorts = attrs.field(factory=lambda: hold_ports(1)[0], init=False)
+    realm: Realm | None = None
+    kerberos_ports: NodePorts = attrs.field(factory=lambda: hold_ports(1)[0], init=False)
 
     @classmethod
     def of(cls, folder: Path) -> Self:
@@ -48,8 +51,24 @@ class SecuredKafka(KafkaCluster):
         """The port of the listener that requires SASL over TLS."""
         return self.ports.controller
 
+    @property
+    def kerberos_port(self) -> int:
+        """The port of the listener that requires GSSAPI over TLS."""
+        return self.kerberos_ports.broker
+
+    @classmethod
+    def with_realm(cls, folder: Path) -> Self:
+        """A node that has a realm of Kerberos as well, and a listener for it."""
+        kafka = cls.of(folder)
+        kafka.realm = Realm(folder / "realm", kafka.kerberos_ports.controller)
+        kafka.java_options = (f"-Djava.security.krb5.conf={kafka.realm.config}",)
+        return kafka
+
     def start(self) -> None:
         """Start, then create the user of SCRAM."""
+        if self.realm is not None:
+            self.realm.make()
+            self.realm.start()
         super().start()
         changes = [
             UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), SCRAM_PASSWORD.encode())
@@ -61,7 +80,10 @@ class SecuredKafka(KafkaCluster):
     def close(self) -> None:
         """Release all ports."""
         super().close()
+        if self.realm is not None:
+            self.realm.stop()
         self.ports.release()
+        self.kerberos_ports.release()
 
     def _write_properties(self) -> None:
         self.settings = self._secured(self.nodes[0].ports) | self.settings
@@ -73,10 +95,16 @@ class SecuredKafka(KafkaCluster):
         store.write_text(broker.pem)
         advertised = f"PLAINTEXT://127.0.0.1:{own.broker},SSL://localhost:{self.ssl_port},SASL_SSL://localhost:{self.sasl_port}"
         listener = "listener.name.sasl_ssl"
-        return {
+        protocols = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT"
+        kerberos: dict[str, str] = {}
+        if self.realm is not None:
+            advertised += f",GSSAPI://localhost:{self.kerberos_port}"
+            protocols += ",GSSAPI:SASL_SSL"
+            kerberos = _kerberos(self.realm)
+        return kerberos | {
             "listeners": f"{advertised.replace('localhost', '127.0.0.1')},CONTROLLER://127.0.0.1:{own.controller}",
             "advertised.listeners": advertised,
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": protocols,
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(store),
             "ssl.truststore.type": "PEM",
@@ -89,3 +117,15 @@ class SecuredKafka(KafkaCluster):
             f"{listener}.scram-sha-512.sasl.jaas.config": _SCRAM,
             f"{listener}.oauthbearer.sasl.jaas.config": _TOKEN,
         }
+
+
+def _kerberos(realm: Realm) -> dict[str, str]:
+    """The properties of the listener of Kerberos; makes the principal of the broker."""
+    keytab, listener = realm.principal("kafka/localhost"), "listener.name.gssapi"
+    module = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
+    return {
+        f"{listener}.connections.max.reauth.ms": str(int(SESSION_SECONDS * 1000)),
+        f"{listener}.sasl.enabled.mechanisms": "GSSAPI",
+        f"{listener}.sasl.kerberos.service.name": "kafka",
+        f"{listener}.gssapi.sasl.jaas.config": f'{module} keyTab="{keytab}" principal="kafka/localhost@{REALM}";',
+    }

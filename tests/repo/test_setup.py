@@ -146,6 +146,7 @@ def machine(tmp_path: Path) -> Path:
         (tmp_path / name).symlink_to(shutil.which(name) or name)
     (tmp_path / "python3").symlink_to(sys.executable)
     program(tmp_path / "id", "echo 1000")
+    program(tmp_path / "krb5-config", "")
     return tmp_path
 
 
@@ -153,6 +154,9 @@ def program(path: Path, script: str) -> None:
     """A small program of a machine."""
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
+
+
+KDC = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 
 
 def set_up(machine: Path, level: str) -> subprocess.CompletedProcess[str]:
@@ -171,7 +175,10 @@ def test_what_is_missing_is_named_with_its_package(machine: Path) -> None:
     result = set_up(machine, "test")
     assert result.returncode == 1
     assert "Java 17 or later: openjdk-17-jdk-headless\nMaven: maven\n" in result.stderr
-    assert "sudo apt-get install openjdk-17-jdk-headless maven valgrind" in result.stderr
+    assert (
+        "sudo apt-get install openjdk-17-jdk-headless maven valgrind krb5-kdc krb5-admin-server krb5-user"
+        in result.stderr
+    )
     assert result.stdout == ""
 
 
@@ -210,20 +217,25 @@ def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
             f"echo 'echo openjdk version \\\"17.0.1\\\" >&2' >{machine}/java",
             f"echo >{machine}/mvn",
             f"echo >{machine}/valgrind",
+            *(f"echo >{machine}/{name}" for name in KDC),
             f"/bin/chmod +x {machine}/java {machine}/mvn {machine}/valgrind",
+            *(f"/bin/chmod +x {machine}/{name}" for name in KDC),
         ]
     )
     program(machine / "apt-get", f'echo "apt-get $*"\nif [ "$1" = install ]; then\n{arrived}\nfi')
     result = set_up(machine, "test")
     assert result.returncode == 0, result.stderr
     assert "apt-get update" in result.stderr
-    assert "--no-install-recommends openjdk-17-jdk-headless maven valgrind" in result.stderr
+    assert (
+        "--no-install-recommends openjdk-17-jdk-headless maven valgrind krb5-kdc krb5-admin-server krb5-user"
+        in result.stderr
+    )
     assert result.stdout.startswith("Python 3.")
 
 
 def test_newest_python_is_fetched_where_it_is_missing(machine: Path) -> None:
     """The tests need it, running the package does not; an earlier download is found."""
-    for name in ("java", "mvn", "valgrind"):
+    for name in ("java", "mvn", "valgrind", *KDC):
         program(machine / name, "echo 'openjdk version \"17.0.1\"' >&2")
     minor = re.search(r"^newest=(.*)$", (ROOT / "tools" / "setup_machine.sh").read_text(), re.MULTILINE)
     assert minor is not None

@@ -176,7 +176,7 @@ def test_interceptors_cannot_wait() -> None:
         ("transaction_two_phase_commit_enable", "two-phase commit (KIP-939) is not implemented"),
         ("ssl_cafile", "did you mean ssl_truststore_location?"),
         ("sasl_plain_username", "did you mean sasl_username?"),
-        ("sasl_kerberos_keytab", "Kerberos is not implemented yet"),
+        ("sasl_kerberos_kinit_cmd", "tickets are got and renewed without kinit"),
         ("metric_reporters", "producer.stats()"),
         ("partitioner_class", "use partitioner="),
         ("compression_gzip_level", "use compression_level"),

@@ -231,7 +231,7 @@ def test_properties_that_cannot_be(name: str, value: str, line: str) -> None:
     [
         ("OAUTHBEARER", "ssl.engine.factory.class", "com.example.Mine", "use ssl_context"),
         ("OAUTHBEARER", "sasl.login.class", "com.example.Mine", "use sasl_token_provider"),
-        ("GSSAPI", "sasl.kerberos.service.name", "kafka", "Kerberos is not implemented yet"),
+        ("GSSAPI", "sasl.kerberos.principal.to.local.rules", "DEFAULT", "only brokers map principals"),
         (
             "OAUTHBEARER",
             "sasl.oauthbearer.token.endpoint.url",

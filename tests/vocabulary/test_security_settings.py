@@ -51,7 +51,7 @@ JAVA = {
 
 def test_the_mechanisms_of_settings_are_those_of_the_table() -> None:
     """The settings know which mechanisms take a password, and which send the secret itself."""
-    assert {*PASSWORD_MECHANISMS, "OAUTHBEARER"} == set(MECHANISMS)
+    assert {*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI"} == set(MECHANISMS)
     assert {name for name, row in MECHANISMS.items() if row.reveals} == set(CREDENTIALS_IN_CLEAR)
 
 
@@ -62,7 +62,15 @@ def test_the_mechanisms_of_settings_are_those_of_the_table() -> None:
         ({"ssl_truststore_location": "ca"}, "ssl_truststore_location: has no effect"),
         ({"security_protocol": "SSL", "sasl_password": "x"}, "sasl_password: has no effect"),
         ({"security_protocol": "SASL_SSL", "sasl_username": "a"}, "set it, such as 'SCRAM-SHA-512'"),
-        ({"security_protocol": "SASL_SSL"}, "Kerberos is not implemented yet"),
+        ({"security_protocol": "SASL_SSL"}, "sasl_kerberos_service_name: is missing"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI", "sasl_username": "a"},
+            "sasl_username: has no effect with sasl_mechanism='GSSAPI'",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_kerberos_keytab": "k"},
+            "sasl_kerberos_keytab: has no effect with sasl_mechanism='PLAIN'",
+        ),
         (
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "a"},
             "sasl_password: is missing",

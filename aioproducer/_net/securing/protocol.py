@@ -22,8 +22,10 @@ from aioproducer._net.securing.tokens import TokenSource
 from aioproducer._net.tls.reloading import ReloadedContext
 from aioproducer._state.connecting.authentication import SaslExchange, authentication
 from aioproducer._state.connecting.dialogue import Await
+from aioproducer.config import ticket_cache
 from aioproducer.errors import ConfigurationError
-from aioproducer.security.sasl.credentials import PasswordCredentials
+from aioproducer.security.sasl.credentials import KerberosCredentials, PasswordCredentials
+from aioproducer.security.sasl.kerberos import require_gssapi
 from aioproducer.security.sasl.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
@@ -116,18 +118,22 @@ def _authenticate(
     mechanism = MECHANISMS[config.sasl_mechanism]
     credentials = _credentials_of(config, loop, log, rng)
 
-    def exchange() -> SaslExchange:
-        yield from mechanism.exchange((yield Await("the request for credentials", credentials)))
+    def exchange(endpoint: BrokerEndpoint) -> SaslExchange:
+        given = yield Await("the request for credentials", partial(credentials, endpoint))
+        yield from mechanism.exchange(given)
 
-    def authenticate(_: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
-        return authentication(mechanism.name, exchange(), versions)
+    def authenticate(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
+        return authentication(mechanism.name, exchange(endpoint), versions)
 
     return authenticate
 
 
 def _credentials_of(
     config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log, rng: Random
-) -> Callable[[], Awaitable[Any]]:
+) -> Callable[[BrokerEndpoint], Awaitable[Any]]:
+    if config.sasl_mechanism == "GSSAPI":
+        require_gssapi()
+        return partial(_kerberos_credentials, config)
     if config.sasl_mechanism != "OAUTHBEARER":
         return partial(_password_credentials, config)
     fetch: Callable[[], Awaitable[Given]]
@@ -140,10 +146,21 @@ def _credentials_of(
         endpoint = TokenEndpoint(config, log, loop)
         fetch, name = endpoint.fetch, endpoint.name
     extensions = dict(config.sasl_extensions or ())
-    return TokenSource(fetch, name, extensions, log, rng, renewal=renewal_of(config)).credentials
+    source = TokenSource(fetch, name, extensions, log, rng, renewal=renewal_of(config))
+    return lambda _: source.credentials()
 
 
-async def _password_credentials(config: ProducerConfig) -> PasswordCredentials:
+async def _kerberos_credentials(config: ProducerConfig, endpoint: BrokerEndpoint) -> KerberosCredentials:
+    return KerberosCredentials(
+        config.sasl_kerberos_service_name or "",
+        endpoint.server_name,
+        config.sasl_kerberos_principal,
+        config.sasl_kerberos_keytab,
+        ticket_cache(config.sasl_jaas_config),
+    )
+
+
+async def _password_credentials(config: ProducerConfig, _: BrokerEndpoint) -> PasswordCredentials:
     username, password = config.sasl_username, config.sasl_password
     if username is None or password is None:
         raise ConfigurationError("sasl_username and sasl_password are missing")

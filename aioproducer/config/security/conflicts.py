@@ -8,6 +8,14 @@ from typing import Any, Final
 
 from aioproducer.config.security.iam import IAM, IAM_MODULE, iam_problems
 from aioproducer.config.security.jaas import LoginModule, parse_jaas
+from aioproducer.config.security.kerberos import (
+    KERBEROS,
+    KERBEROS_MODULE,
+    WITHOUT_EFFECT,
+    kerberos_problems,
+    settings_of_kerberos,
+    ticket_cache_in,
+)
 from aioproducer.config.security.token_conflicts import token_problems
 from aioproducer.secret import Secret
 
@@ -20,6 +28,7 @@ __all__ = [
     "ignored_by_java",
     "jaas_options",
     "security_problems",
+    "ticket_cache",
 ]
 
 PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -30,6 +39,7 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
     "OAuthBearerLoginModule": ("OAUTHBEARER",),
     IAM_MODULE: ("OAUTHBEARER",),
+    KERBEROS_MODULE: (KERBEROS,),
 }
 _CLIENT: Final = "sasl_oauthbearer_client_credentials_client_"
 _CLIENT_IN_JAAS: Final = {"clientId": f"{_CLIENT}id", "scope": "sasl_oauthbearer_scope"}
@@ -39,7 +49,7 @@ _SAYS_NOTHING: Final = (None, False, ())
 _PLAIN: Final = (str, bool, int, float, tuple, type(None))
 # Properties that Java reads for this mechanism only.
 _OF_MECHANISM: Final[Mapping[str, str]] = {
-    "sasl_kerberos_": "GSSAPI",
+    "sasl_kerberos_": KERBEROS,
     "sasl_oauthbearer_": "OAUTHBEARER",
     "sasl_login_connect_": "OAUTHBEARER",
     "sasl_login_read_": "OAUTHBEARER",
@@ -62,7 +72,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "ssl_keystore_type": "JKS",
     "ssl_truststore_type": "JKS",
     "ssl_protocol": "TLSv1.3",
-    "sasl_mechanism": "GSSAPI",
+    "sasl_mechanism": KERBEROS,
     "sasl_oauthbearer_assertion_algorithm": "RS256",
     "sasl_oauthbearer_assertion_claim_exp_seconds": 300,
     "sasl_oauthbearer_assertion_claim_nbf_seconds": 60,
@@ -84,11 +94,14 @@ def _without_effect(names: Collection[str], protocol: object) -> list[str]:
 
 
 def ignored_by_java(names: Collection[str], protocol: str, mechanism: str) -> list[str]:
-    """Those of the properties that Java's producer ignores with this security protocol and this mechanism."""
+    """Those of the properties that Java's producer ignores with this security protocol and this mechanism.
+
+    Those that tell Java when to run kinit are among them.
+    """
     other = tuple(prefix for prefix, needed in _OF_MECHANISM.items() if needed != mechanism.upper())
     ignored = {
         *_without_effect(names, protocol),
-        *(name for name in names if name.startswith((*other, *_OF_BROKERS))),
+        *(name for name in names if name.startswith((*other, *_OF_BROKERS, *WITHOUT_EFFECT))),
     }
     if _ASSERTION_FILE in names:
         # An assertion that is signed already.
@@ -125,12 +138,19 @@ def iam_options(jaas: Secret | None) -> Mapping[str, str] | None:
     return None if module is None or module.name != IAM_MODULE else module.options
 
 
+def ticket_cache(jaas: Secret | None) -> str | None:
+    """The ticket cache that the JAAS string names; None for the default one."""
+    return ticket_cache_in(jaas_options(jaas))
+
+
 def _stands_for(module: LoginModule | None) -> dict[str, Any]:
     if module is None:
         return {}
     options = module.options
     if module.name == IAM_MODULE:
         return {}
+    if module.name == KERBEROS_MODULE:
+        return settings_of_kerberos(options)
     if module.name == "OAuthBearerLoginModule":
         found = {
             name.removeprefix(_EXTENSION): value
@@ -221,17 +241,14 @@ def _jaas_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterat
 
 def _mechanism_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
     mechanism = fields["sasl_mechanism"]
-    if mechanism == "GSSAPI":
-        missing = "sasl_mechanism" not in given and (given & {"sasl_username", "sasl_jaas_config"})
-        advice = "set it, such as 'SCRAM-SHA-512'" if missing else "use another mechanism"
-        yield f"sasl_mechanism={mechanism!r}: Kerberos is not implemented yet: {advice}"
-    elif mechanism in PASSWORD_MECHANISMS:
+    yield from kerberos_problems(fields, given)
+    if mechanism in PASSWORD_MECHANISMS:
         for name in ("sasl_username", "sasl_password"):
             if fields[name] is None:
                 yield f"{name}: is missing: sasl_mechanism={mechanism!r} requires it"
     elif mechanism == IAM:
         yield f"sasl_mechanism={mechanism!r}: requires sasl_jaas_config with {IAM_MODULE}"
-    elif iam_options(fields["sasl_jaas_config"]) is None:
+    elif mechanism != KERBEROS and iam_options(fields["sasl_jaas_config"]) is None:
         yield from token_problems(fields, {name for name in given if _tells(name, fields.get(name))})
     if fields["sasl_scram_token_auth"] and not mechanism.startswith("SCRAM"):
         yield "sasl_scram_token_auth=True: requires a SCRAM mechanism"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ import attrs
 from aioproducer.errors import ConfigurationError
 from aioproducer.secret import Secret
 
-__all__ = ["PasswordCredentials", "TokenCredentials"]
+__all__ = ["KerberosCredentials", "PasswordCredentials", "TokenCredentials"]
 
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _LONGEST_TOKEN = 256 * 1024
@@ -81,3 +82,31 @@ class TokenCredentials:
 
     token: Secret = attrs.field(validator=_is_token)
     extensions: Mapping[str, str] = attrs.field(factory=dict, validator=_are_extensions, converter=_copied)
+
+
+@attrs.frozen
+class KerberosCredentials:
+    """The place of the ticket of a client, of GSSAPI, and the service that it is for.
+
+    With `keytab`, a key table, tickets are got and renewed. Without it they are those of a ticket cache: `cache`, or the
+    default one. Without `principal`, it is the first one there.
+    """
+
+    service: str
+    host: str
+    principal: str | None = None
+    keytab: str | None = None
+    cache: str | None = None
+
+    @property
+    def service_at_host(self) -> str:
+        """The name of the service, as GSSAPI takes it. The host is the one that the broker advertises."""
+        return f"{self.service}@{self.host}"
+
+    @property
+    def store(self) -> Mapping[str, str]:
+        """The places in the form of the library. The tickets that come from a key table stay in memory."""
+        if self.keytab is None:
+            return {} if self.cache is None else {"ccache": self.cache}
+        place = hashlib.sha256(f"{self.keytab}\0{self.principal}".encode()).hexdigest()[:32]
+        return {"client_keytab": self.keytab, "ccache": self.cache or f"MEMORY:aioproducer-{place}"}

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from aioproducer.security.sasl.credentials import PasswordCredentials, TokenCredentials
+from aioproducer.security.sasl.credentials import (
+    KerberosCredentials,
+    PasswordCredentials,
+    TokenCredentials,
+)
+from aioproducer.security.sasl.kerberos import kerberos
 from aioproducer.security.sasl.oauthbearer import oauthbearer
 from aioproducer.security.sasl.plain import plain
 from aioproducer.security.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
@@ -38,6 +43,7 @@ _ROWS = (
     Mechanism(SCRAM_SHA_256.name, PasswordCredentials, SCRAM_SHA_256.exchange, reveals=False),
     Mechanism(SCRAM_SHA_512.name, PasswordCredentials, SCRAM_SHA_512.exchange, reveals=False),
     Mechanism("OAUTHBEARER", TokenCredentials, oauthbearer, reveals=True),
+    Mechanism("GSSAPI", KerberosCredentials, kerberos, reveals=False),
 )
 
 MECHANISMS: Final[Mapping[str, Mechanism]] = MappingProxyType({row.name: row for row in _ROWS})

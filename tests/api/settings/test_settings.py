@@ -97,12 +97,11 @@ def test_bad_bootstrap_servers(servers: Any) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"sasl_mechanism": "GSSAPI", "security_protocol": "SASL_SSL"},
         {"transaction_two_phase_commit_enable": True},
     ],
 )
 def test_what_is_not_built_yet(given: dict[str, Any]) -> None:
-    """Kerberos, and commits in two phases, are refused, not ignored."""
+    """Commits in two phases are refused, not ignored."""
     with pytest.raises(ConfigurationError, match=next(iter(given))):
         Producer("localhost:9092", **given)
 

@@ -9,6 +9,7 @@ from tests.mutants.mutant import Kind
 _ALLOWED: Final = "tests/connection/test_allowed_brokers.py"
 _ASSERTIONS: Final = "tests/security/tokens/test_assertions.py"
 _CONTEXT: Final = "tests/net/tls/test_context.py"
+_KERBEROS: Final = "tests/security/sasl/test_kerberos.py"
 _MSK: Final = "tests/net/securing/test_msk_iam.py"
 _PKCS12: Final = "tests/security/stores/test_pkcs12.py"
 _PROVIDERS: Final = "tests/vocabulary/test_providers.py"
@@ -120,6 +121,38 @@ SECURITY: Final = (
         "int(iterations) < 0",
         "One iteration makes the password easy to guess; two billion occupy a processor for minutes (CVE-2026-10143).",
         f"{_SCRAM}::test_a_first_message_that_is_refused",
+    ),
+    _mutant(
+        "kerberos-broker-unproven",
+        "security/sasl/kerberos.py",
+        "    if not made.is_proven:\n",
+        "    if False:\n",
+        "A broker without the key of its service is trusted: mutual authentication is not required.",
+        f"{_KERBEROS}::test_a_broker_that_is_not_proven",
+    ),
+    _mutant(
+        "kerberos-layer-ignored",
+        "security/sasl/kerberos.py",
+        "    if not offer[0] & _NO_LAYER:\n",
+        "    if False:\n",
+        "A broker that requires a security layer gets messages without one.",
+        f"{_KERBEROS}::test_a_broker_that_is_not_proven",
+    ),
+    _mutant(
+        "kerberos-error-has-the-token",
+        "security/sasl/kerberos.py",
+        "        raise failure\n",
+        "        raise failure from failure.__context__ or ValueError('canary')\n",
+        "The error of the library, which may hold a token, is shown as the cause.",
+        f"{_KERBEROS}::test_a_broker_that_is_not_proven",
+    ),
+    _mutant(
+        "kerberos-on-the-loop",
+        "security/sasl/kerberos.py",
+        "context: KerberosContext = yield from _made(credentials, partial(begin, credentials))",
+        "context: KerberosContext = begin(credentials)",
+        "Files are read, and the KDC is asked, on the event loop (S49).",
+        f"{_KERBEROS}::test_nothing_of_the_library_is_called_on_the_loop",
     ),
     _mutant(
         "session-written-after-its-end",

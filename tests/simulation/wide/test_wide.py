@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.effort import SEED_VARIABLE, WIDE, seeds
-from tests.simulation.access import drawn_access
 from tests.simulation.wide.life import Life, live_in
 from tests.simulation.world import World, simulate
 
@@ -22,7 +21,7 @@ def lived(seed: int) -> None:
         await lives[0].live()
 
     try:
-        simulate(play, seed, access=drawn_access(seed))
+        simulate(play, seed)
         broken = lives[0].verdict()
         assert not broken, "\n".join(broken)
     except BaseException:

@@ -52,9 +52,7 @@ def _topics(call: Call) -> Iterable[MetadataResponseTopic]:
         visible = (
             t for t in call.cluster.topics.values() if not call.cluster.is_hidden(t.name, call.node.id)
         )
-        described = [_describe(call, topic) for topic in visible]
-        # Kafka leaves the topics that a user may not describe out of the list of all.
-        return [one for one in described if one.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+        return [_describe(call, topic) for topic in visible]
     return [_one_topic(call, topic) for topic in asked]
 
 

@@ -1,0 +1,160 @@
+"""GSSAPI: the producer, a KDC and a listener of a real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aioproducer import AuthenticationError, Producer
+from tests.kafka.reading import read_all
+from tests.kafka.realm import REALM, Realm
+from tests.kafka.secured import SESSION_SECONDS, SecuredKafka
+
+pytestmark = pytest.mark.kafka
+CLIENT = f"orders@{REALM}"
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    with SecuredKafka.with_realm(tmp_path_factory.mktemp("secured")) as kafka:
+        realm_of(kafka).principal("orders")
+        yield kafka
+
+
+@pytest.fixture(autouse=True)
+def _environment(kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KRB5_CONFIG", str(realm_of(kafka).config))
+
+
+def realm_of(kafka: SecuredKafka) -> Realm:
+    assert kafka.realm is not None
+    return kafka.realm
+
+
+def settings(kafka: SecuredKafka, **kerberos: str) -> dict[str, Any]:
+    """The settings of a producer for the listener."""
+    return {
+        "security_protocol": "SASL_SSL",
+        "ssl_truststore_location": str(kafka.authority.own.certificate),
+        "sasl_kerberos_service_name": "kafka",
+        "linger_ms": 0,
+        **kerberos,
+    }
+
+
+def keytab(kafka: SecuredKafka) -> str:
+    return str(realm_of(kafka).folder / "orders.keytab")
+
+
+async def test_records_over_several_sessions(kafka: SecuredKafka) -> None:
+    """With a key table: the session ends twice, each record is there once, in order, and the connection is the same."""
+    topic = kafka.create_topic("kerberos-sessions")
+    given = settings(kafka, sasl_kerberos_principal=CLIENT, sasl_kerberos_keytab=keytab(kafka))
+    loop = asyncio.get_running_loop()
+    values: list[bytes] = []
+    async with Producer(f"localhost:{kafka.kerberos_port}", **given) as producer:
+        until = loop.time() + 2 * SESSION_SECONDS
+        while loop.time() < until:
+            values.append(b"%d" % len(values))
+            await producer.send_and_wait(topic, values[-1], partition=0)
+        stats = producer.stats()
+    assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == values
+    assert (stats.records_failed, stats.records_retried) == (0, 0)
+    assert [(each.connects, each.failures) for each in stats.connections if each.broker == "1"] == [(1, 0)]
+
+
+async def test_a_ticket_cache_and_a_login_module(kafka: SecuredKafka, tmp_path: Path) -> None:
+    """The tickets of kinit are used; the JAAS string of Java names cache and service."""
+    topic = kafka.create_topic("kerberos-cache")
+    cache = str(tmp_path / "cache")
+    realm_of(kafka).run("kinit", "-c", cache, "-k", "-t", keytab(kafka), CLIENT)
+    module = "com.sun.security.auth.module.Krb5LoginModule required"
+    jaas = f'{module} useTicketCache=true ticketCache="{cache}" serviceName="kafka";'
+    given = settings(kafka, sasl_jaas_config=jaas)
+    del given["sasl_kerberos_service_name"]
+    async with Producer(f"localhost:{kafka.kerberos_port}", **given) as producer:
+        await producer.send_and_wait(topic, b"a")
+    assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == [b"a"]
+
+
+async def failure(kafka: SecuredKafka, **kerberos: str) -> AuthenticationError:
+    """What `ready()` raises at once."""
+    async with Producer(f"localhost:{kafka.kerberos_port}", **settings(kafka, **kerberos)) as producer:
+        with pytest.raises(AuthenticationError) as caught:
+            await producer.ready(30)
+    assert caught.value.mechanism == "GSSAPI"
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("change", "why", "reason"),
+    [
+        ({"sasl_kerberos_principal": f"nobody@{REALM}"}, "has no key of the principal", "token"),
+        ({"sasl_kerberos_keytab": "/nowhere/orders.keytab"}, "the key table cannot be read", "token"),
+        ({"sasl_kerberos_service_name": "other"}, "does not know the service of the broker", "server"),
+    ],
+)
+async def test_settings_that_are_wrong(
+    kafka: SecuredKafka, change: dict[str, str], why: str, reason: str
+) -> None:
+    """The error names the setting."""
+    given = {"sasl_kerberos_principal": CLIENT, "sasl_kerberos_keytab": keytab(kafka)} | change
+    error = await failure(kafka, **given)
+    assert why in str(error)
+    assert error.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "why"),
+    [
+        ("old", "change_password -randkey", "the key of this client is not the one of the KDC"),
+        ("gone", "delete_principal -force", "does not know the principal of this client"),
+        ("locked", "modify_principal -allow_tix", "has locked the principal"),
+    ],
+)
+async def test_principals_that_change(kafka: SecuredKafka, name: str, change: str, why: str) -> None:
+    """The KDC refuses a former key, and a principal that it does not have or that is locked."""
+    own = str(realm_of(kafka).principal(name))
+    realm_of(kafka).administer(f"{change} {name}@{REALM}")
+    error = await failure(kafka, sasl_kerberos_principal=f"{name}@{REALM}", sasl_kerberos_keytab=own)
+    assert why in str(error)
+
+
+async def test_ticket_caches_without_a_valid_ticket(kafka: SecuredKafka, tmp_path: Path) -> None:
+    """There is no cache, then one whose ticket has expired."""
+    realm, cache = realm_of(kafka), str(tmp_path / "cache")
+    module = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true ticketCache"
+    jaas = f'{module}="{cache}";'
+    assert "there is no ticket: run kinit" in str(await failure(kafka, sasl_jaas_config=jaas))
+    realm.run("kinit", "-l", "1s", "-c", cache, "-k", "-t", keytab(kafka), CLIENT)
+    with pytest.raises(subprocess.CalledProcessError):
+        while True:  # until it has expired
+            await asyncio.to_thread(realm.run, "klist", "-s", "-c", cache)
+    assert "the ticket has expired: run kinit" in str(await failure(kafka, sasl_jaas_config=jaas))
+
+
+async def test_a_kdc_that_is_down(kafka: SecuredKafka) -> None:
+    """The error names the KDC; once it runs, the same producer works."""
+    topic = kafka.create_topic("kerberos-down")
+    realm = realm_of(kafka)
+    realm.principal("late")
+    given = settings(
+        kafka,
+        sasl_kerberos_principal=f"late@{REALM}",
+        sasl_kerberos_keytab=str(realm.folder / "late.keytab"),
+    )
+    realm.stop()
+    try:
+        async with Producer(f"localhost:{kafka.kerberos_port}", **given) as producer:
+            with pytest.raises(AuthenticationError, match="no KDC of the realm answers"):
+                await producer.ready(60)
+            realm.start()
+            await producer.send_and_wait(topic, b"a")
+    finally:
+        realm.stop()
+        realm.start()
