@@ -282,17 +282,17 @@ async def test_a_job_whose_commits_nobody_answers_is_not_told_as_not_written(
 async def test_a_job_is_told_as_not_written_if_nothing_of_it_is(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, others: list[bytes], outcome: Outcome
 ) -> None:
-    """The first task is fenced after the last check, and the others are committed before or are missing."""
+    """The first task is aborted after the last check, and the others are committed before or are missing."""
     job, left = await run(options_for(kafka), b"a", *others)
     whole = jobs._committed
 
-    async def fenced_first(handle: TransactionHandle, config: ProducerConfig) -> None:
+    async def aborted_first(handle: TransactionHandle, config: ProducerConfig) -> None:
         if handle == left[0].handle:
-            await fence([handle.transactional_id], kafka.bootstrap_servers)
+            await handle.abort(kafka.bootstrap_servers)
         await whole(handle, config)
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_committed", fenced_first)
+        patch.setattr(jobs, "_committed", aborted_first)
         with pytest.raises(TransactionError, match=r"1 of . tasks were not committed") as failure:
             await committed(job, left)
     assert failure.value.outcome is outcome
