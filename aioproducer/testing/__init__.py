@@ -6,6 +6,7 @@ from aioproducer.testing.authority import Certificate as Certificate
 from aioproducer.testing.authority import Certificates as Certificates
 from aioproducer.testing.authority import certificates as certificates
 from aioproducer.testing.broker.authentication.unsecured import unsecured_token as unsecured_token
+from aioproducer.testing.broker.authorization import Allow as Allow
 from aioproducer.testing.broker.cluster.cluster import ClusterRefusal as ClusterRefusal
 from aioproducer.testing.broker.faults import Faults as Faults
 from aioproducer.testing.broker.history import SeenBatch as SeenBatch
@@ -20,6 +21,7 @@ from .embedded import EmbeddedKafka as EmbeddedKafka
 from .embedded import TransactionView as TransactionView
 
 __all__ = [
+    "Allow",
     "BrokerView",
     "Certificate",
     "Certificates",

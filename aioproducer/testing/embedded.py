@@ -13,6 +13,7 @@ import attrs
 from aioproducer.testing.broker.authentication.mechanisms import MECHANISMS
 from aioproducer.testing.broker.authentication.session import Authentication
 from aioproducer.testing.broker.authentication.users import Users
+from aioproducer.testing.broker.authorization import Allow
 from aioproducer.testing.broker.broker import Broker
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node, system_time
 from aioproducer.testing.broker.cluster.topics import Partition
@@ -89,7 +90,8 @@ class EmbeddedKafka:
     and passwords: with them, clients have to authenticate by one of `mechanisms`, by default by any of PLAIN,
     SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER (with an `unsecured_token()`). A session ends after `session_lifetime`
     seconds, and with its token. Faults of the APIs SaslHandshake and SaslAuthenticate refuse, delay, change or cut an
-    authentication.
+    authentication. `acls` are the permissions by user, such as `{"alice": [Allow("WRITE", topic="orders")]}`: everything
+    else is denied then.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class EmbeddedKafka:
         users: Mapping[str, str] | None = None,
         mechanisms: Sequence[str] = (),
         session_lifetime: float | None = None,
+        acls: Mapping[str, Sequence[Allow]] | None = None,
         **options: Any,
     ) -> None:
         check_whole("brokers", brokers, 1, MOST_BROKERS)
@@ -115,9 +118,13 @@ class EmbeddedKafka:
         rules = FaultRules()
         self.users: MutableMapping[str, str] = dict(users or {})
         """The passwords of the users. A change counts for the next authentication; present sessions go on."""
+        self.acls: MutableMapping[str, Sequence[Allow]] | None = None if acls is None else dict(acls)
+        """The permissions of the users. A change counts for the next request."""
         demanded = self._authentication(users is not None, mechanisms, session_lifetime)
+        if acls is not None and demanded is None:
+            raise ValueError("acls has no effect without users or mechanisms")
         brokers_by_id = {
-            number: Broker(self._cluster, node, rules, authentication=demanded)
+            number: Broker(self._cluster, node, rules, authentication=demanded, permissions=self.acls)
             for number, node in nodes.items()
         }
         self._sockets = Sockets(brokers_by_id, tls)

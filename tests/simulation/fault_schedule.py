@@ -10,6 +10,8 @@ from typing import Final
 import attrs
 
 from aioproducer.testing import EmbeddedKafka
+from tests.simulation.access import APIS as SASL_APIS
+from tests.simulation.access import USER
 from tests.simulation.network import Network
 from tests.simulation.wires import End
 from tests.simulation.world import World
@@ -55,9 +57,12 @@ class FaultSchedule:
 
     async def run(self, faults: int, seconds: float, kinds: Sequence[Fault] = ()) -> None:
         """Make so many faults, spread over this time; some overlap."""
+        kinds = kinds or FAULTS
+        if self.world.access is not None:
+            kinds = (*kinds, *ACCESS_FAULTS * (len(kinds) // 12))
         async with asyncio.TaskGroup() as tasks:
             for _ in range(faults):
-                fault = self.world.rng.choice(kinds or FAULTS)
+                fault = self.world.rng.choice(kinds)
                 tasks.create_task(self._later(fault, self.world.rng.uniform(0, seconds)))
 
     async def _later(self, fault: Fault, delay: float) -> None:
@@ -313,6 +318,63 @@ async def more_partitions(schedule: FaultSchedule) -> None:
     schedule.kafka.add_partitions(topic, schedule.kafka.topics[topic] + 1)
 
 
+# -- the access; the cluster is a secured one
+
+
+async def user_is_deleted(schedule: FaultSchedule) -> None:
+    """The user does not exist for a while; tokens are not about it, and are refused by an error instead."""
+    password = schedule.kafka.users.pop(USER, None)
+    refusal = schedule.kafka.faults.error(58, api="SaslAuthenticate", times=None)
+    if schedule.world.rng.random() < 0.5:
+        for broker in schedule.kafka.brokers:
+            schedule.network.reset(broker.port)
+    await schedule.a_while()
+    refusal.heal()
+    if password is not None:
+        schedule.kafka.users[USER] = password
+
+
+async def password_changes(schedule: FaultSchedule) -> None:
+    """The password is another one; the client learns it at once, or late."""
+    access = schedule.world.access
+    if access is None or USER not in schedule.kafka.users:
+        return
+    password = schedule.kafka.users[USER] = f"password {schedule.world.rng.randrange(4)}"
+    if schedule.world.rng.random() < 0.5:
+        await schedule.a_while()
+    access.password = password
+
+
+async def provider_fails(schedule: FaultSchedule) -> None:
+    """The provider of passwords and tokens fails for a while, or does not return."""
+    access = schedule.world.access
+    if access is None:
+        return
+    name = schedule.world.rng.choice(("failing", "hanging"))
+    setattr(access, name, True)
+    await schedule.a_while()
+    setattr(access, name, False)
+
+
+async def authentication_disturbed(schedule: FaultSchedule) -> None:
+    """A step of an authentication is refused, lost, late, cut or nonsense."""
+    rng, faults = schedule.world.rng, schedule.kafka.faults
+    api, times = rng.choice(SASL_APIS), rng.randrange(1, 6)
+    match rng.randrange(6):
+        case 0:
+            faults.error(rng.choice((34, 58, 33, -1)), api=api, times=times)
+        case 1:
+            faults.cut(before=rng.random() < 0.5, reset=rng.random() < 0.5, api=api, times=times)
+        case 2:
+            faults.drop_answer(api=api, times=times)
+        case 3:
+            faults.delay(rng.uniform(0.1, 6.0), before=rng.random() < 0.5, api=api, times=times)
+        case 4:
+            faults.rewrite(random_flips(rng.getrandbits(32)), api=api, times=times)
+        case 5:
+            faults.cut_answer(rng.randrange(1, 30), api=api, times=times)
+
+
 # -- the program
 
 
@@ -333,3 +395,9 @@ FAULTS: Final[tuple[Fault, ...]] = (
     broker_dies, broker_dies, broker_moves, leaders_move, leaders_move, leaderless, hidden_topic, too_few_in_sync,
     more_partitions, loop_stalls, wall_clock_jumps,
 )  # fmt: skip
+ACCESS_FAULTS: Final[tuple[Fault, ...]] = (
+    user_is_deleted,
+    password_changes,
+    provider_fails,
+    authentication_disturbed,
+)

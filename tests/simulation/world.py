@@ -21,6 +21,7 @@ from tests.effort import SEED_VARIABLE
 from tests.judge.history import Found, found
 from tests.judge.judge import Finding, Rules, judge
 from tests.net.support import timers_of_the_library
+from tests.simulation.access import Access
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network, NetworkedLoop
 
@@ -49,6 +50,8 @@ class World:
     rules: Rules = attrs.Factory(Rules)
     forgotten: set[str] = attrs.Factory(set)
     """Topics whose log is not read: they were deleted."""
+    access: Access | None = None
+    """How producers authenticate; None: the cluster has no security."""
 
     @property
     def network(self) -> Network:
@@ -58,7 +61,8 @@ class World:
     def producer(self, **settings: Any) -> Producer[Any, Any]:
         """A producer for this cluster, to be started by the scenario; it is closed at the end."""
         servers = settings.pop("bootstrap_servers", self.kafka.bootstrap_servers)
-        made: Producer[Any, Any] = Producer(servers, **{**QUICK, **settings})
+        secured = {} if self.access is None else self.access.of_the_client(self.loop)
+        made: Producer[Any, Any] = Producer(servers, **{**QUICK, **secured, **settings})
         self.producers.append(made)
         return made
 
@@ -94,13 +98,16 @@ class World:
 Play = Callable[[World], Awaitable[None]]
 
 
-def simulate(play: Play, seed: int, *, brokers: int = 3, **options: Any) -> World:
+def simulate(
+    play: Play, seed: int, *, brokers: int = 3, access: Access | None = None, **options: Any
+) -> World:
     """Play a scenario to its end, close everything, and judge it; a broken promise is an AssertionError."""
     rng = random.Random(seed)
     loop = NetworkedLoop(random.Random(rng.random()))
-    kafka = EmbeddedKafka(brokers, clock=loop.time, wall_clock=loop.wall_ms, seed=seed, **options)
+    demanded = {} if access is None else access.of_the_cluster()
+    kafka = EmbeddedKafka(brokers, clock=loop.time, wall_clock=loop.wall_ms, seed=seed, **demanded, **options)
     with _logged() as log:
-        world = World(seed, loop, kafka, rng, Ledger(loop), log)
+        world = World(seed, loop, kafka, rng, Ledger(loop), log, access=access)
         with _surroundings(loop, random.Random(rng.random())):
             # The time of a collection depends on the earlier work of this process.
             gc.disable()

@@ -11,6 +11,7 @@ from aioproducer._wire.codec import RequestHeader, encode_response
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import ProtocolError
 from aioproducer.testing.broker.authentication.session import Authentication, Session
+from aioproducer.testing.broker.authorization import Authorizer, Permissions
 from aioproducer.testing.broker.call import Call, Handler, Later, Message, NoAnswer
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node
 from aioproducer.testing.broker.effects import Close, Dialogue, HalfClose, Wait, Write, never
@@ -41,6 +42,8 @@ class Broker:
     node: Node
     rules: FaultRules
     authentication: Authentication | None = attrs.field(default=None, kw_only=True)
+    permissions: Permissions | None = attrs.field(default=None, kw_only=True)
+    """None: every user may do everything."""
 
     def new_session(self) -> Session:
         """The session of a new connection."""
@@ -73,6 +76,9 @@ class Broker:
         )
         self.cluster.requests.append(seen)
         plan = self.rules.plan(Asked(self.node.id, header.api_key, header.client_id, subjects))
+        if self.permissions is not None and session.user is not None:
+            user = Authorizer(self.permissions.get(session.user, ()), self.cluster)
+            plan = Plan((*plan.faults, *user.denials(header.api_key, request, subjects)))
         yield from self._go_through(
             handler, Call(self.cluster, self.node, session, header, request, plan, seen)
         )

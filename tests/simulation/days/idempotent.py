@@ -53,6 +53,7 @@ class Life:
             await self._pause(self.scene.pause())
             for change in rng.choice(CHANGES):
                 self.scene.aside(getattr(self.scene, change))
+            self.scene.deny_perhaps()
             self._burst()
             if rng.random() < 0.3:
                 await asyncio.sleep(rng.choice((0.0, 0.003, 0.03)))

@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 
 from aioproducer import Producer
+from tests.simulation.access import USER
 from tests.simulation.days.incarnations import Incarnations
 from tests.simulation.days.past import Past
 from tests.simulation.world import World
@@ -153,8 +154,30 @@ class Scene:
             await asyncio.sleep(gap)
             await self.world.kafka.faults.start_broker(broker)
 
+    async def deny(self) -> None:
+        """The user is deleted for a while, or the provider of its passwords and tokens fails."""
+        rng, access, users = self.world.rng, self.world.access, self.world.kafka.users
+        seconds, deleted = rng.choice((0.1, 1.0, 30.0)), rng.random() < 0.5
+        if access is None or USER not in users or access.failing:
+            return
+        self.note(f"{'the user is deleted' if deleted else 'the provider fails'} for {seconds} s")
+        if deleted:
+            users.pop(USER)
+            refusal = self.world.kafka.faults.error(58, api="SaslAuthenticate", times=None)
+        access.failing = not deleted
+        await asyncio.sleep(seconds)
+        access.failing = False
+        if deleted:
+            refusal.heal()
+            users[USER] = access.password
+
     def _some_broker(self) -> int | None:
         return self.world.rng.choice((None, None, 1, 2, 3))
+
+    def deny_perhaps(self) -> None:
+        """Where the cluster is a secured one, end the access now and then."""
+        if self.world.access is not None and self.world.rng.random() < 0.4:
+            self.aside(self.deny)
 
     def aside(self, change: Callable[[], Awaitable[None]]) -> None:
         """Run a change beside the life: at once, or in the middle of its next step."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.effort import DAYS, SEED_VARIABLE, seeds
+from tests.simulation.access import drawn_access
 from tests.simulation.days import idempotent, transactional
 from tests.simulation.world import World, simulate
 
@@ -27,7 +28,7 @@ def test_an_idempotent_life_of_days_keeps_the_promise(group: list[int]) -> None:
             await idempotent.live(world, lived)
 
         try:
-            simulate(play, seed, **idempotent.options_of(seed))
+            simulate(play, seed, access=drawn_access(seed), **idempotent.options_of(seed))
             broken = idempotent.verdict(lived[0])
             assert not broken, "\n".join(broken)
         except BaseException:
@@ -45,7 +46,7 @@ def test_a_transactional_life_of_days_keeps_the_promise(group: list[int]) -> Non
             await transactional.live(world, lived)
 
         try:
-            simulate(play, seed, **transactional.options_of(seed))
+            simulate(play, seed, access=drawn_access(seed // 2), **transactional.options_of(seed))
             broken = transactional.verdict(lived[0])
             assert not broken, "\n".join(broken)
         except BaseException:

@@ -79,6 +79,7 @@ class Life:
             for change in rng.choice(CHANGES):
                 if not (change == "restart" and self._must_find_its_coordinator):
                     self.scene.aside(getattr(self.scene, change))
+                self.scene.deny_perhaps()
             if rng.random() < 0.25 and not self._must_find_its_coordinator:
                 self._disturb_the_coordinator()
             await self._transaction()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.effort import CHAOS, seeds
+from tests.simulation.access import drawn_access
 from tests.simulation.chaos import RECORDS, live
 from tests.simulation.fault_schedule import FaultSchedule
 from tests.simulation.world import World, simulate
@@ -19,7 +20,7 @@ def test_a_chaotic_life_keeps_the_promise(seed: int) -> None:
         schedule.append(await live(world))
 
     try:
-        world = simulate(play, seed)
+        world = simulate(play, seed, access=drawn_access(seed))
     except BaseException:
         print("\n".join(schedule[0].log) if schedule else "it ended before its end")
         raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.effort import SEED_VARIABLE, WIDE, seeds
+from tests.simulation.access import drawn_access
 from tests.simulation.wide.life import Life, live_in
 from tests.simulation.world import World, simulate
 
@@ -21,7 +22,7 @@ def lived(seed: int) -> None:
         await lives[0].live()
 
     try:
-        simulate(play, seed)
+        simulate(play, seed, access=drawn_access(seed))
         broken = lives[0].verdict()
         assert not broken, "\n".join(broken)
     except BaseException:

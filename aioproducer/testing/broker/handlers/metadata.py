@@ -52,7 +52,9 @@ def _topics(call: Call) -> Iterable[MetadataResponseTopic]:
         visible = (
             t for t in call.cluster.topics.values() if not call.cluster.is_hidden(t.name, call.node.id)
         )
-        return [_describe(call, topic) for topic in visible]
+        described = [_describe(call, topic) for topic in visible]
+        # Kafka leaves the topics that a user may not describe out of the list of all.
+        return [one for one in described if one.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     return [_one_topic(call, topic) for topic in asked]
 
 
