@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aioproducer._state.delivery.verdicts import Kind, verdict
 from aioproducer._state.effects import event
 from aioproducer._wire.error_codes import ERRORS, ErrorCode, describe
-from aioproducer.errors import BrokerError, RefusedAsTooLargeError
+from aioproducer.errors import AuthorizationError, BrokerError, RefusedAsTooLargeError
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 SIZE_LIMITS: Mapping[int, tuple[str, str]] = {
     ErrorCode.MESSAGE_TOO_LARGE: ("max.message.bytes", "of the topic (or message.max.bytes of the brokers)"),
     ErrorCode.RECORD_LIST_TOO_LARGE: ("segment.bytes", "of the topic (or log.segment.bytes of the brokers)"),
+}
+# The missing permission behind a refusal of Produce.
+PERMISSIONS: Mapping[int, str] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "the principal may not write this topic: grant it WRITE on the topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the principal may not write: grant it IDEMPOTENT_WRITE on the cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the principal may not use the transactional id: grant it WRITE on it",
 }
 
 
@@ -42,7 +48,7 @@ class Refusals:
                 batch.last_error = error
                 self.transaction.unexplained.append((batch, answer))
                 return
-            error.__cause__ = self.transaction.explanation_of(answer.code)
+            error.__cause__ = self.transaction.explanation_of(answer.code) or error.__cause__
         if decided.kind is Kind.SPLIT and error.outcome is Outcome.NOT_WRITTEN:
             # An unknown outcome keeps the type BrokerError: a handler of RefusedAsTooLargeError assumes that nothing
             # was written.
@@ -91,7 +97,11 @@ def broker_error(batch: QueuedBatch, answer: PartitionAnswer, decided: Verdict, 
     """The error of a refused batch: unknown unless every attempt is proven not appended."""
     clean = decided.proves_not_appended and not batch.dirty
     outcome = Outcome.NOT_WRITTEN if clean else Outcome.UNKNOWN
-    return code_error(batch, answer, outcome, now, message=answer.message or decided.advice)
+    error = code_error(batch, answer, outcome, now, message=answer.message or decided.advice)
+    missing = PERMISSIONS.get(answer.code)
+    if missing is not None:
+        error.__cause__ = AuthorizationError(missing, topic=error.topic, outcome=outcome)
+    return error
 
 
 def code_error(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import AuthorizationError, BrokerError, Producer
+from aioproducer import AuthorizationError, BrokerError, Outcome, Producer
 from aioproducer.testing import Allow, EmbeddedKafka
 
 SETTINGS: dict[str, Any] = {
@@ -56,6 +56,9 @@ async def test_a_topic_that_may_be_described_but_not_written() -> None:
         with pytest.raises(BrokerError) as denied:
             await producer.send_and_wait("secrets", b"1")
         assert denied.value.code == 29
+        cause = denied.value.cause
+        assert isinstance(cause, AuthorizationError)
+        assert (cause.topic, cause.outcome) == ("secrets", Outcome.NOT_WRITTEN)
         await producer.send_and_wait("orders", b"2")
         assert kafka.records("secrets") == []
 
