@@ -19,6 +19,7 @@ ABORTED: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"
 COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 ENDED: Final = ABORTED | COMMITTED
 PREPARING: Final = frozenset({"PrepareAbort", "PrepareCommit", "PrepareEpochFence"})
+COMPLETE: Final = ENDED - PREPARING
 # After this epoch comes another producer id.
 LAST_EPOCH: Final = 32766
 
@@ -75,8 +76,10 @@ def next_move(standing: Standing, identity: Identity, *, was_open: bool) -> Move
         return Move.WAIT if standing.state in PREPARING else Move.ASK
     if was_open and standing.follows(identity, ENDED):
         return Move.WAIT if standing.state in PREPARING else Move.ASK_AS_FOLLOWING
-    # Nothing is open: the epoch may be the lost answer to this same question, and the coordinator knows.
+    # Nothing is open: the epoch may be the lost answer to this same question, and the coordinator knows. Where the epochs were used up,
+    # an end whose answer was lost gives another producer id as well.
+    of_new_id = COMPLETE | {EMPTY} if was_open else {EMPTY}
     repeats = standing.follows(identity, frozenset({EMPTY})) or (
-        identity[1] >= LAST_EPOCH and (standing.epoch, standing.state) == (0, EMPTY)
+        identity[1] >= LAST_EPOCH and standing.epoch == 0 and standing.state in of_new_id
     )
     return Move.ASK if repeats else Move.GIVE_WAY

@@ -87,8 +87,8 @@ ANSWERS: Final = (
     ),
     _mutant(
         "a-commit-in-doubt-is-reported-as-aborted",
-        "_state/transactions/dialogues/requirement.py",
-        "    may_be_committed = reply.request is Request.COMMIT and reply.undecided > 0",
+        "_state/transactions/dialogues/ending.py",
+        "    may_be_committed = committed and reply.undecided > 0",
         "    may_be_committed = False",
         "A commit is done, a later attempt is answered with TRANSACTION_ABORTABLE, and the transaction runs again.",
         f"{_INCOMPLETE}::test_a_commit_that_may_have_been_done_is_not_denied",

@@ -53,6 +53,9 @@ def test_a_lost_answer_with_another_producer_id_is_asked_for_again() -> None:
     """Behind the last epoch comes a new id; the coordinator remembers whose it was."""
     assert next_move(Standing(8, 0, EMPTY), (7, LAST_EPOCH), was_open=True) is Move.ASK
     assert next_move(Standing(8, 0, ONGOING), (7, LAST_EPOCH), was_open=True) is Move.GIVE_WAY
+    assert next_move(Standing(8, 0, "CompleteCommit"), (7, LAST_EPOCH), was_open=True) is Move.ASK
+    assert next_move(Standing(8, 0, "CompleteCommit"), (7, LAST_EPOCH), was_open=False) is Move.GIVE_WAY
+    assert next_move(Standing(8, 0, "PrepareCommit"), (7, LAST_EPOCH), was_open=True) is Move.GIVE_WAY
 
 
 def test_nothing_is_asked_while_another_may_have_something_open() -> None:

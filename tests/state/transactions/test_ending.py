@@ -96,7 +96,7 @@ def test_a_commit_succeeds_although_its_producer_cannot_go_on() -> None:
     [
         (NOT_KNOWN, 0, CommitOutcomeUnknownError, State.UNCERTAIN),
         (ABORTABLE, 0, TransactionAbortedError, State.ABORTABLE),
-        (ABORTABLE, 1, TransactionError, State.FATAL),
+        (ABORTABLE, 1, CommitOutcomeUnknownError, State.UNCERTAIN),
         (FENCED, 0, ProducerFencedError, State.FATAL),
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, 0, TransactionError, State.FATAL),
     ],
@@ -121,8 +121,8 @@ def test_a_doubt_stays_with_the_transaction() -> None:
     assert isinstance(play(commit(current), unclear).error, CommitOutcomeUnknownError)
     current.table.state = State.COMMITTING
     error = play(commit(current), reply(COMMIT, ABORTABLE)).error
-    assert type(error) is TransactionError
-    assert current.table.state is State.FATAL
+    assert type(error) is CommitOutcomeUnknownError
+    assert current.table.state is State.UNCERTAIN
 
 
 def test_an_abort_without_a_meaning_may_be_repeated() -> None:

@@ -81,7 +81,9 @@ def _end(current: CurrentTransaction, *, committed: bool) -> Dialogue[None]:
     if reply.answer is Answer.ABORTABLE and not committed:
         # The broker has forgotten this producer: a new epoch ends the transaction as well.
         reply = yield from renew(current, current.identity)
-    if reply.answer is Answer.UNDECIDED:
+    # A commit that may have been executed is not reported as aborted, whatever the answer to a later attempt is.
+    may_be_committed = committed and reply.undecided > 0
+    if reply.answer is Answer.UNDECIDED or (reply.answer is Answer.ABORTABLE and may_be_committed):
         raise _in_doubt(current, reply, committed=committed)
     yield from require(current, reply)
     parts.ended = True

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from aioproducer._state.identity.standing import (
     ABORTED,
     COMMITTED,
+    LAST_EPOCH,
     NOBODY,
     ONGOING,
     PREPARING,
@@ -44,7 +45,9 @@ def renew(current: CurrentTransaction, identity: Identity) -> Dialogue[Reply]:
     """Get the next epoch, which ends the open transaction, but not that of a producer that has taken over."""
     if current.parts.level >= LEVEL_OF_EPOCHS:
         reply = yield from _renew_by_ending(current, identity)
-        if reply.answer in (Answer.DONE, Answer.SUPERSEDED):
+        # A commit without an answer may have given another producer id.
+        is_doubtful = identity[1] >= LAST_EPOCH and reply.code == ErrorCode.INVALID_TXN_STATE
+        if reply.answer in (Answer.DONE, Answer.SUPERSEDED) and not is_doubtful:
             return reply
         # The coordinator has forgotten this producer, or refuses each end of it.
     return (yield from _renew_by_asking(current, identity))

@@ -19,10 +19,8 @@ def require(current: CurrentTransaction, reply: Reply) -> Dialogue[None]:
     """Raise the error of an answer that is not a success. It aborts the transaction, or ends the producer."""
     if reply.answer is Answer.DONE:
         return
-    # A commit that may have been executed is not reported as aborted, whatever the answer to a later attempt is.
-    may_be_committed = reply.request is Request.COMMIT and reply.undecided > 0
     is_aborting = current.table.state is State.ABORTING
-    if reply.answer is Answer.ABORTABLE and not is_aborting and not may_be_committed:
+    if reply.answer is Answer.ABORTABLE and not is_aborting:
         yield from current.failed(error_of(reply))
     else:
         last = reply

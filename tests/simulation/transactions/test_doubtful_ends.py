@@ -1,0 +1,108 @@
+"""Behind a commit without an answer, `init_transactions()` settles the doubt, and the producer goes on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from aioproducer import CommitOutcomeUnknownError, Outcome, Producer, ProducerFencedError
+from aioproducer._state.identity.standing import LAST_EPOCH
+from tests.simulation.world import World, simulate
+
+TOPIC: Final = "t"
+NAME: Final = "books"
+
+
+async def _producer(world: World) -> Producer[Any, Any]:
+    producer = world.producer(transactional_id=NAME, linger_ms=0)
+    await producer.start()
+    await producer.init_transactions()
+    return producer
+
+
+async def _open(world: World, producer: Producer[Any, Any]) -> None:
+    world.forgotten.add(TOPIC)
+    world.kafka.create_topic(TOPIC, 1)
+    await producer.begin_transaction()
+    await (await producer.send(TOPIC, b"first", partition=0))
+
+
+async def _goes_on(world: World, producer: Producer[Any, Any], *, committed: bool) -> None:
+    await producer.init_transactions()
+    async with producer.transaction():
+        await producer.send(TOPIC, b"after", partition=0)
+    first = [b"first"] if committed else []
+    assert [record.value for record in world.kafka.records(TOPIC)] == [*first, b"after"]
+
+
+@pytest.mark.parametrize("executed", [True, False])
+def test_a_commit_without_an_answer_at_the_last_epoch(*, executed: bool) -> None:
+    """On version 2 its answer had another producer id."""
+
+    async def play(world: World) -> None:
+        await _producer(world)
+        known = world.kafka._cluster.transactions.get(NAME)
+        assert known is not None
+        known.epoch = LAST_EPOCH - 1
+        producer = await _producer(world)
+        assert known.epoch == LAST_EPOCH
+        await _open(world, producer)
+        world.kafka.faults.cut(api="EndTxn", before=not executed)
+        refused = world.kafka.faults.error("COORDINATOR_LOAD_IN_PROGRESS", api="EndTxn", skip=1, times=None)
+        with pytest.raises(CommitOutcomeUnknownError):
+            await producer.commit_transaction(timeout=1)
+        refused.heal()
+        await _goes_on(world, producer, committed=executed)
+
+    simulate(play, 1, transaction_version=2)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_successor_with_the_new_producer_id(*, ends: bool) -> None:
+    """Its epochs begin at 0 as well: it is left alone."""
+
+    async def play(world: World) -> None:
+        await _producer(world)
+        known = world.kafka._cluster.transactions.get(NAME)
+        assert known is not None
+        known.epoch = LAST_EPOCH - 1
+        producer = await _producer(world)
+        await _open(world, producer)
+        world.kafka.faults.cut(api="EndTxn")
+        refused = world.kafka.faults.error("COORDINATOR_LOAD_IN_PROGRESS", api="EndTxn", skip=1, times=None)
+        with pytest.raises(CommitOutcomeUnknownError):
+            await producer.commit_transaction(timeout=1)
+        refused.heal()
+        successor = await _producer(world)
+        await successor.begin_transaction()
+        await (await successor.send(TOPIC, b"of the successor", partition=0))
+        if ends:
+            await successor.commit_transaction()
+        with pytest.raises(ProducerFencedError) as caught:
+            await producer.init_transactions()
+        assert caught.value.outcome is Outcome.UNKNOWN
+        if not ends:
+            await successor.commit_transaction()
+        values = [record.value for record in world.kafka.records(TOPIC)]
+        assert values == [b"first", b"of the successor"]
+
+    simulate(play, 1, transaction_version=2)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("executed", [True, False])
+def test_a_repeated_commit_that_can_only_be_aborted(version: int, *, executed: bool) -> None:
+    """The first attempt may have been executed, so the outcome is unknown."""
+
+    async def play(world: World) -> None:
+        producer = await _producer(world)
+        await _open(world, producer)
+        world.kafka.faults.cut(api="EndTxn", before=not executed)
+        world.kafka.faults.error("TRANSACTION_ABORTABLE", api="EndTxn", skip=1)
+        with pytest.raises(CommitOutcomeUnknownError) as caught:
+            await producer.commit_transaction()
+        assert caught.value.outcome is Outcome.UNKNOWN
+        await _goes_on(world, producer, committed=executed)
+
+    simulate(play, 1, transaction_version=version)
