@@ -108,12 +108,27 @@ def _signed(
         .not_valid_before(min(end, datetime.datetime.now(datetime.UTC)) - datetime.timedelta(days=1))
         .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        # Python 3.13 and later refuse certificates without these.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
+        )
+        .add_extension(_usage(is_authority=issuer is None), critical=True)
     )
     if hosts:
         builder = builder.add_extension(
             x509.SubjectAlternativeName([_host(one) for one in hosts]), critical=False
         )
     return builder.sign(issuer_key, hashes.SHA256())
+
+
+def _usage(*, is_authority: bool) -> x509.KeyUsage:
+    from cryptography import x509  # noqa: PLC0415
+
+    return x509.KeyUsage(
+        digital_signature=True, key_cert_sign=is_authority, crl_sign=is_authority, content_commitment=False,
+        key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
 
 
 def _host(name: str) -> x509.GeneralName:

@@ -46,7 +46,7 @@ def test_a_transactional_life_of_days_keeps_the_promise(group: list[int]) -> Non
             await transactional.live(world, lived)
 
         try:
-            simulate(play, seed, access=drawn_access(seed // 2), **transactional.options_of(seed))
+            simulate(play, seed, **transactional.options_of(seed))
             broken = transactional.verdict(lived[0])
             assert not broken, "\n".join(broken)
         except BaseException:
