@@ -1,6 +1,6 @@
 """SaslHandshake: the client names its mechanism; a refusal lists those that the broker has.
 
-v1 only: behind v0, tokens would follow without a frame of Kafka's. A listener without SASL answers ILLEGAL_SASL_STATE.
+Behind v0, tokens follow without the header of a request (KIP-152): that ends the connection here. A listener without SASL answers ILLEGAL_SASL_STATE.
 """
 
 from __future__ import annotations
@@ -18,4 +18,4 @@ def _answer(call: Call) -> Message:
     return SaslHandshakeResponse(error_code=code, mechanisms=list(listed))
 
 
-HANDLER = Handler(SASL_HANDSHAKE, 1, 1, _answer)
+HANDLER = Handler(SASL_HANDSHAKE, 0, 1, _answer)
