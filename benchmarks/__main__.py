@@ -13,6 +13,7 @@ from benchmarks.goals import goals, rows
 from benchmarks.picture import PICTURE, picture
 from benchmarks.report import RESULTS, goal_table, machine, markdown, table
 from benchmarks.rounds import Results, RoundFailedError, Rounds
+from benchmarks.secured import SecuredCluster
 from benchmarks.workloads import PARTITIONS, VALUES, WORKLOADS, Workload
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_jars import KafkaUnavailableError
@@ -34,7 +35,7 @@ def _measure(workloads: Sequence[Workload], rounds: int, scale: float) -> tuple[
     counts = None
     for nodes, group in groupby(workloads, lambda workload: workload.nodes):
         some = list(group)
-        with KafkaCluster(nodes) as kafka:
+        with SecuredCluster() if nodes == 1 else KafkaCluster(nodes) as kafka:
             done = Rounds(kafka, scale, lambda line: print(line, flush=True))
             done.warm_up(some)
             for workload in some:

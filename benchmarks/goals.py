@@ -15,18 +15,26 @@ from benchmarks.workloads import (
     AIOKAFKA,
     BULK,
     CONFLUENT,
+    DIALS,
+    ENDLESS,
     JAVA,
     KEYS,
     KILOBYTES,
     LIMIT,
     MEMORY,
+    ON_UVLOOP,
+    ON_UVLOOP_PLAINTEXT,
     OURS,
     PACES,
     PARTITIONS,
+    PLAINTEXT,
+    SECURED,
+    SESSIONS,
     STALLS,
     TASKS,
     TRANSACTIONS,
     VALUES,
+    WITH_SESSIONS,
 )
 
 
@@ -173,6 +181,33 @@ def _stalls(rows: Rows) -> Iterator[Goal]:
     yield _at_most(STALLS.name, "longest step, ms", longest, 5)
 
 
+def _secured(name: str, ratio: float, micros: float) -> Callable[[Rows], Iterator[Goal]]:
+    def judge(rows: Rows) -> Iterator[Goal]:
+        confluent = rows[CONFLUENT].rate
+        yield _at_least(name, "rate, x confluent-kafka", rows[OURS].rate / confluent, ratio)
+        yield _at_least(name, "rate on uvloop, x confluent-kafka", rows[ON_UVLOOP].rate / confluent, ratio)
+        for text, secured, plain in (
+            ("CPU us per record beyond plaintext", OURS, PLAINTEXT),
+            ("CPU us per record beyond plaintext, on uvloop", ON_UVLOOP, ON_UVLOOP_PLAINTEXT),
+        ):
+            yield _at_most(name, text, rows[secured].cpu_micros - rows[plain].cpu_micros, micros)
+
+    return judge
+
+
+def _dials(rows: Rows) -> Iterator[Goal]:
+    secured, plain = (rows[contestant.name].figures for contestant in DIALS.contestants)
+    yield _at_most(DIALS.name, "CPU with TLS and SCRAM, ms", secured["cpu_ms"], 25)
+    beyond = secured["loop_ms"] - plain["loop_ms"]
+    yield _at_most(DIALS.name, "the loop's thread beyond plaintext, ms", beyond, 2)
+    yield _at_most(DIALS.name, "longest step, ms", secured["step_ms"], 5)
+
+
+def _sessions(rows: Rows) -> Iterator[Goal]:
+    ratio = rows[WITH_SESSIONS].rate / rows[ENDLESS].rate
+    yield _at_least(SESSIONS.name, f"rate with {WITH_SESSIONS}, x without an end", ratio, 0.97)
+
+
 _JUDGES: Final[Mapping[str, Callable[[Rows], Iterator[Goal]]]] = {
     VALUES.name: _values,
     KEYS.name: _keys,
@@ -184,6 +219,10 @@ _JUDGES: Final[Mapping[str, Callable[[Rows], Iterator[Goal]]]] = {
     _LARGE.name: _large_transactions,
     MEMORY.name: _memory,
     STALLS.name: _stalls,
+    SECURED[0].name: _secured(SECURED[0].name, 2.5, 0.1),
+    SECURED[1].name: _secured(SECURED[1].name, 2, 0.7),
+    DIALS.name: _dials,
+    SESSIONS.name: _sessions,
 }
 
 

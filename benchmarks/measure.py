@@ -32,6 +32,8 @@ class Work:
 
     bootstrap_servers: str
     topic: str
+    # The file of the certificate to trust, for a listener with SASL over TLS; empty for plaintext.
+    authority: str = ""
     records: int
     warm_up: int = 0
     value_size: int = 100

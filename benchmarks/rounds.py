@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 
 from benchmarks.measure import MARK, Round, Work
+from benchmarks.secured import Listener, SecuredCluster
 from benchmarks.workloads import MANY_TRANSACTIONS, TRANSACTIONS, VALUES, Contestant, Workload
 from tools.kafka_cluster import KafkaCluster
 
@@ -72,8 +73,10 @@ class Rounds:
         self._topics += 1
         topic = self.kafka.create_topic(f"bench-{self._topics}", contestant.partitions)
         try:
+            servers, authority = self._address(contestant.listener)
             work = Work(
-                bootstrap_servers=self.kafka.bootstrap_servers,
+                bootstrap_servers=servers,
+                authority=authority,
                 topic=topic,
                 records=self._scaled(contestant, contestant.records),
                 warm_up=self._scaled(contestant, contestant.warm_up) if contestant.warm_up else 0,
@@ -82,6 +85,14 @@ class Rounds:
             return _run_process(contestant, work)
         finally:
             self.kafka.delete_topic(topic)
+
+    def _address(self, listener: Listener) -> tuple[str, str]:
+        """The address of the listener, and the file of the certificate to trust."""
+        if listener == "plaintext":
+            return self.kafka.bootstrap_servers, ""
+        if not isinstance(self.kafka, SecuredCluster):
+            raise RoundFailedError("only the cluster of one node has secured listeners")
+        return self.kafka.servers(listener), self.kafka.authority
 
     def _scaled(self, contestant: Contestant, records: int) -> int:
         # Whole calls, whole transactions, and whole shares of tasks and producers.

@@ -7,6 +7,7 @@ from typing import Any, Final
 import attrs
 
 from benchmarks.measure import LINGER_MS
+from benchmarks.secured import SESSION_SECONDS, Listener
 
 OURS: Final = "aioproducer"
 CONFLUENT: Final = "confluent-kafka"
@@ -26,6 +27,7 @@ class Contestant:
     options: dict[str, Any] = attrs.field(factory=dict)
     # The partitions of its topic.
     partitions: int = 4
+    listener: Listener = "plaintext"
     # The minor version of its Python; None: the one that runs this.
     python: str | None = None
 
@@ -93,7 +95,9 @@ def _transactions(each: int, count: int, warm_up: int, linger_ms: int, **others:
 
 
 def _ours(name: str, records: int, **changes: Any) -> Contestant:
-    outer = {key: changes.pop(key) for key in ("partitions", "python", "program") if key in changes}
+    outer = {
+        key: changes.pop(key) for key in ("partitions", "python", "program", "listener") if key in changes
+    }
     program = outer.pop("program", "aioproducer_send")
     return Contestant(name, program, records, records // 10, changes, **outer)
 
@@ -198,8 +202,66 @@ THREE_NODES: Final = Workload(
     once=True,
     nodes=3,
 )
+PLAINTEXT: Final = "aioproducer, plaintext"
+ON_UVLOOP: Final = "aioproducer on uvloop"
+ON_UVLOOP_PLAINTEXT: Final = "aioproducer on uvloop, plaintext"
+
+
+def _secured(name: str, title: str, ours: int, confluent: int, value_size: int) -> Workload:
+    options: dict[str, Any] = {"value_size": value_size}
+    tls: Listener = "SASL_SSL"
+    contestants = (
+        _ours(OURS, ours, listener=tls, **options),
+        Contestant(CONFLUENT, "confluent_send", confluent, confluent // 10, options, listener=tls),
+        _ours(ON_UVLOOP, ours, listener=tls, uvloop=True, **options),
+        _ours(PLAINTEXT, ours, **options),
+        _ours(ON_UVLOOP_PLAINTEXT, ours, uvloop=True, **options),
+        Contestant("confluent-kafka, plaintext", "confluent_send", confluent, confluent // 10, options),
+    )
+    return Workload(name, f"{title} over SASL_SSL (TLS 1.3, SCRAM-SHA-512), and in plaintext", contestants)
+
+
+SECURED: Final = (
+    _secured("secured values", "100 B", 1_500_000, 800_000, 100),
+    _secured("secured kilobytes", "1 KB", 400_000, 300_000, 1024),
+)
+DIALS: Final = Workload(
+    "dials",
+    "A producer that connects and closes, nothing sent",
+    (
+        _ours("TLS and SCRAM-SHA-512", 200, program="aioproducer_dials", listener="SASL_SSL"),
+        _ours("plaintext", 200, program="aioproducer_dials"),
+    ),
+    figures=(
+        ("cpu_ms", "CPU ms", ".2f"),
+        ("loop_ms", "of it the loop's thread, ms", ".2f"),
+        ("step_ms", "longest step, ms", ".2f"),
+    ),
+    shows_rate=False,
+)
+WITH_SESSIONS: Final = f"sessions of {SESSION_SECONDS} s"
+ENDLESS: Final = "sessions without an end"
+SESSIONS: Final = Workload(
+    "sessions",
+    "100 B over SASL_SSL for a longer time",
+    (
+        _ours(WITH_SESSIONS, 20_000_000, program="aioproducer_long", listener="SESSIONS"),
+        _ours(ENDLESS, 20_000_000, program="aioproducer_long", listener="SASL_SSL"),
+    ),
+)
+SESSION_PACE: Final = Workload(
+    "session pace",
+    "`send_and_wait` of single records, 500 a second for 20 s, over SASL_SSL",
+    tuple(
+        _ours(name, 10_000, program="aioproducer_paced", listener=listener, rate=500)
+        for name, listener in ((WITH_SESSIONS, "SESSIONS"), (ENDLESS, "SASL_SSL"))
+    ),
+    figures=(("p50_ms", "p50 ms", ".2f"), ("p99_ms", "p99 ms", ".2f"), ("longest_ms", "longest, ms", ".1f")),
+    shows_rate=False,
+)
 WORKLOADS: Final = (
-    VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, *TRANSACTIONS, PARTITIONS, MEMORY, STALLS, LOOPS, CODECS, THREE_NODES,
+    VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, *TRANSACTIONS, PARTITIONS, MEMORY, STALLS, *SECURED, DIALS, SESSIONS,
+    SESSION_PACE, LOOPS, CODECS, THREE_NODES,
 )  # fmt: skip
 # A broker's JVM compiles its code for transactions completely only after some ten thousand of them, which halves its
 # time: these come before the counted ones.

@@ -8,6 +8,7 @@ from itertools import repeat
 import confluent_kafka
 from confluent_kafka.cimpl import KafkaError, Message, Producer
 
+from benchmarks.credentials import confluent_security
 from benchmarks.measure import (
     BATCH_SIZE,
     LINGER_MS,
@@ -55,6 +56,7 @@ def _run(one: Work) -> Round:
             "enable.idempotence": True,
             "linger.ms": LINGER_MS,
             "batch.size": BATCH_SIZE,
+            **confluent_security(one.authority),
         }
     )
     check_offsets(_send_all(producer, one, one.warm_up), one.warm_up)

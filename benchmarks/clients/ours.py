@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from aioproducer import Delivery, Producer
+from benchmarks.credentials import own_security
 from benchmarks.measure import BATCH_SIZE, LINGER_MS, Offsets, Round, Work, no_offsets, work
 
 
@@ -25,7 +26,8 @@ def make_producer(one: Work, **settings: Any) -> Producer:
         # The operating system's buffer, as in librdkafka and aiokafka; the default here is Kafka's 128 KiB.
         "send_buffer_bytes": -1,
     }
-    return Producer(one.bootstrap_servers, **{**common, **settings, **one.settings})
+    security = own_security(one.authority)
+    return Producer(one.bootstrap_servers, **{**common, **security, **settings, **one.settings})
 
 
 def offsets_of(deliveries: Iterable[Delivery]) -> Offsets:

@@ -22,7 +22,8 @@ async def paced(write: Write, one: Work, version: str) -> Round:
     for partition, offset, _ in done:
         offsets[partition].append(offset)
     check_offsets(offsets, one.records)
-    return watch.round(one.records, version, **percentiles([seconds for _, _, seconds in done]))
+    waits = [seconds for _, _, seconds in done]
+    return watch.round(one.records, version, **percentiles(waits), longest_ms=max(waits) * 1000)
 
 
 async def _sent(write: Write, one: Work, count: int) -> list[tuple[int, int, float]]:

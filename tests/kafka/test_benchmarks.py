@@ -21,16 +21,24 @@ from benchmarks.workloads import (
     AIOKAFKA,
     BULK,
     CONFLUENT,
+    DIALS,
+    ENDLESS,
     JAVA,
     LIMIT,
     LOOPS,
+    ON_UVLOOP,
+    ON_UVLOOP_PLAINTEXT,
     OURS,
     PACES,
     PARTITIONS,
+    PLAINTEXT,
+    SECURED,
+    SESSIONS,
     STALLS,
     THREE_NODES,
     TRANSACTIONS,
     VALUES,
+    WITH_SESSIONS,
     WORKLOADS,
     Contestant,
     Workload,
@@ -133,6 +141,48 @@ def test_the_longest_step_of_any_kind_of_work_is_judged() -> None:
     assert _judged({STALLS.name: {OURS: _round(1.0, **figures)}}) == [("longest step, ms", True)]
     figures["tasks_step_ms"] = 5.1
     assert _judged({STALLS.name: {OURS: _round(1.0, **figures)}}) == [("longest step, ms", False)]
+
+
+@pytest.mark.parametrize(
+    ("secured_micros", "rate", "met"),
+    [
+        (0.59, 250.0, [True, True, True, True]),
+        (0.61, 250.0, [True, True, False, True]),
+        (0.59, 249.0, [False, True, True, True]),
+    ],
+)
+def test_a_secured_listener_is_judged_by_rate_and_by_the_cost_beyond_plaintext(
+    secured_micros: float, rate: float, met: list[bool]
+) -> None:
+    """Two and a half times the rate of confluent-kafka, and 0.1 microseconds a record more than in plaintext."""
+    done = {
+        OURS: _round(rate, secured_micros),
+        CONFLUENT: _round(100.0),
+        ON_UVLOOP: _round(300.0, 0.5),
+        PLAINTEXT: _round(500.0, 0.5),
+        ON_UVLOOP_PLAINTEXT: _round(500.0, 0.5),
+    }
+    assert [verdict for _, verdict in _judged({SECURED[0].name: done})] == met
+
+
+def test_a_dial_is_judged_in_all_and_on_the_loop() -> None:
+    """25 ms of processor time in all, 2 ms of the loop beyond plaintext, and no step of more than 5 ms."""
+    secured, plain = (contestant.name for contestant in DIALS.contestants)
+    done = {
+        secured: _round(1.0, cpu_ms=24.9, loop_ms=3.1, step_ms=4.9),
+        plain: _round(1.0, cpu_ms=1.0, loop_ms=1.0, step_ms=9.0),
+    }
+    assert [verdict for _, verdict in _judged({DIALS.name: done})] == [True, False, True]
+
+
+def test_sessions_may_cost_three_percent() -> None:
+    """The rate with sessions that end is compared with the rate without."""
+
+    def met(rate: float) -> bool:
+        return _judged({SESSIONS.name: {WITH_SESSIONS: _round(rate), ENDLESS: _round(100.0)}})[0][1]
+
+    assert met(97.0)
+    assert not met(96.9)
 
 
 def test_one_slow_round_does_not_decide() -> None:
