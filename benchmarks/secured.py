@@ -13,7 +13,7 @@ from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, Us
 from aioproducer.testing import certificates
 from benchmarks.credentials import MECHANISM, PASSWORD, USER
 from tools.kafka_cluster import KafkaCluster
-from tools.kafka_node import NodePorts, hold_ports
+from tools.kafka_node import KafkaNode, NodePorts, hold_ports
 
 SESSION_SECONDS: Final = 5
 # Kafka's own number for a user that `kafka-configs.sh` creates.
@@ -58,10 +58,9 @@ class SecuredCluster(KafkaCluster):
         self._ports.release()
         shutil.rmtree(self._stores, ignore_errors=True)
 
-    def _write_properties(self) -> None:
+    def _own_settings(self, node: KafkaNode) -> dict[str, str]:
         self._write_stores()
-        self.settings = self._listeners(self.nodes[0].ports) | self.settings
-        super()._write_properties()
+        return self._listeners(node.ports)
 
     def _write_stores(self) -> None:
         authority = certificates()

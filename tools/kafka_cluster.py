@@ -179,7 +179,12 @@ class KafkaCluster:
         voters = ",".join(f"{node.node_id}@127.0.0.1:{node.ports.controller}" for node in self.nodes)
         for node in self.nodes:
             properties = _node_properties(node.node_id, node.ports, node.folder, voters)
-            node.write_properties(properties | _replication_properties(self.size) | self.settings)
+            properties |= _replication_properties(self.size) | self.settings | self._own_settings(node)
+            node.write_properties(properties)
+
+    def _own_settings(self, node: KafkaNode) -> dict[str, str]:  # a subclass uses the node
+        """The settings of one node, for listeners that a subclass adds."""
+        return {}
 
     def _format(self) -> None:
         cluster_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()

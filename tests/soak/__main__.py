@@ -2,6 +2,7 @@
 
     python -m tests.soak --minutes 10
     python -m tests.soak --minutes 10 --real      against three nodes of a real Kafka
+    python -m tests.soak --minutes 30 --secured OAUTHBEARER    the same over SASL_SSL, and secrets change
 
 Ctrl-C ends it properly, with the report so far. The exit code is 1 if there are problems.
 """
@@ -14,6 +15,7 @@ import random
 import signal
 import sys
 
+from tests.soak.access import PLAIN, SCRAM, TOKENS
 from tests.soak.report import PLACE, Report
 from tests.soak.run import Plan, Soak, silence_the_log, succeeded
 
@@ -44,6 +46,12 @@ def plan_of(arguments: list[str]) -> Plan:
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long (default: 10)")
     parser.add_argument("--real", action="store_true", help="against a real Kafka of three nodes")
+    parser.add_argument(
+        "--secured",
+        choices=(SCRAM, TOKENS),
+        default=PLAIN,
+        help="against a secured real Kafka whose secrets change, with this mechanism",
+    )
     parser.add_argument("--seed", type=int, default=None, help="draws the same faults and records again")
     parser.add_argument(
         "--period", type=float, default=10.0, help="seconds from fault to fault (default: 10)"
@@ -55,7 +63,16 @@ def plan_of(arguments: list[str]) -> Plan:
     options = parser.parse_args(arguments)
     seed = random.randrange(2**31) if options.seed is None else options.seed
     seconds = options.minutes * 60
-    return Plan(seconds, seed, options.period, options.rate, options.least, real=options.real, say=_say)
+    return Plan(
+        seconds,
+        seed,
+        options.period,
+        options.rate,
+        options.least,
+        real=options.real,
+        mechanism=options.secured,
+        say=_say,
+    )
 
 
 def _say(line: str) -> None:

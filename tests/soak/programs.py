@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from pathlib import Path
 from typing import Any, Self
 
 import attrs
@@ -60,20 +61,27 @@ class Brokers:
 
     process: Process
     servers: str
+    """The addresses for producers."""
+    readers_servers: str
+    """The addresses for a client without credentials."""
+    folder: Path | None
+    """The files of producers, of a secured cluster."""
     faults: int
     """The number of kinds of faults."""
     _one_at_a_time: asyncio.Lock = attrs.Factory(asyncio.Lock)
 
     @classmethod
-    async def start(cls, topics: dict[str, int], *, real: bool) -> Self:
+    async def start(cls, topics: dict[str, int], *, module: str) -> Self:
         """Three brokers with these topics."""
-        process = await start("real_brokers" if real else "brokers", json.dumps(topics))
+        process = await start(module, json.dumps(topics))
         try:
             began = await line(process)
         except BaseException:
             await end(process)
             raise
-        return cls(process, began["servers"], began["faults"])
+        folder = Path(began["folder"]) if "folder" in began else None
+        readers = began.get("readers_servers", began["servers"])
+        return cls(process, began["servers"], readers, folder, began["faults"])
 
     async def strike(self, number: int, seed: int, longest: float) -> str:
         """Make one fault, and wait until it is over; returns its name."""

@@ -11,8 +11,8 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import TopicPartition
 
@@ -20,7 +20,7 @@ from tests.simulation.fault_schedule import TOPIC
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import QUICK_START
 
-_SETTINGS: Final = {
+SETTINGS: Final = {
     # Otherwise the cluster takes nine seconds to detect a dead node, and thirty to drop a slow one.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -30,6 +30,9 @@ _SETTINGS: Final = {
     "log.retention.check.interval.ms": "10000",
 }
 _LIMIT: Final = 60.0
+
+K = TypeVar("K", bound=KafkaCluster)
+Fault = Callable[[K, random.Random, float], None]
 
 
 def kill(kafka: KafkaCluster, rng: random.Random, longest: float) -> None:
@@ -74,7 +77,7 @@ def move_leaders(kafka: KafkaCluster, rng: random.Random, longest: float) -> Non
     kafka.move_leaders(TOPIC, {index: rng.choice(kafka.nodes).node_id for index in range(partitions)})
 
 
-FAULTS: Final[tuple[Callable[[KafkaCluster, random.Random, float], None], ...]] = (
+FAULTS: Final[tuple[Fault[KafkaCluster], ...]] = (
     move_leaders,
     pause,
     kill,
@@ -104,27 +107,35 @@ def trim(kafka: KafkaCluster, offsets: dict[str, dict[str, int]]) -> None:
         deleted.result(_LIMIT)
 
 
-def obey(kafka: KafkaCluster, command: dict[str, Any]) -> dict[str, Any]:
-    """Execute the command of a line."""
-    if command["do"] == "trim":
-        trim(kafka, command["offsets"])
-        return {}
-    fault = FAULTS[command["number"] % len(FAULTS)]
+def make_fault(kafka: K, command: dict[str, Any], faults: Sequence[Fault[K]]) -> str:
+    """Make the fault of a command; returns its name when the cluster is whole again."""
+    fault = faults[command["number"] % len(faults)]
     fault(kafka, random.Random(command["seed"]), command["longest"])
     kafka.wait_ready(_LIMIT)
     kafka._wait(lambda: whole(kafka), _LIMIT, "not every copy was in sync again")
-    return {"fault": fault.__name__, "servers": kafka.bootstrap_servers}
+    return str(fault.__name__)
+
+
+def serve(kafka: K, faults: Sequence[Fault[K]], servers: str, **facts: str) -> None:
+    """Say where the cluster is, and execute the commands of the input's lines until its end."""
+    print(json.dumps({"servers": servers, "faults": len(faults), **facts}), flush=True)
+    # This thread stays until the end: the nodes die with the thread that has started them.
+    for line in sys.stdin:
+        command = json.loads(line)
+        if command["do"] == "trim":
+            trim(kafka, command["offsets"])
+            answer = {}
+        else:
+            answer = {"fault": make_fault(kafka, command, faults), "servers": servers}
+        print(json.dumps(answer), flush=True)
 
 
 def main(topics: dict[str, int]) -> None:
     """Serve until the other end of the input is closed."""
-    with KafkaCluster(3, settings=_SETTINGS, java_options=QUICK_START) as kafka:
+    with KafkaCluster(3, settings=SETTINGS, java_options=QUICK_START) as kafka:
         for name, partitions in topics.items():
             kafka.create_topic(name, partitions)
-        print(json.dumps({"servers": kafka.bootstrap_servers, "faults": len(FAULTS)}), flush=True)
-        # This thread stays until the end: the nodes die with the thread that has started them.
-        for line in sys.stdin:
-            print(json.dumps(obey(kafka, json.loads(line))), flush=True)
+        serve(kafka, FAULTS, kafka.bootstrap_servers)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ class Report:
     rows: Rows = attrs.Factory(Rows)
     outcomes: Counter[Outcome] = attrs.Factory(Counter)
     faults: Counter[str] = attrs.Factory(Counter)
+    unknown: Counter[str] = attrs.Factory(Counter)
+    """Records that became UNKNOWN in the periods of each fault."""
     anomalies: Counter[str] = attrs.Factory(Counter)
     findings: list[str] = attrs.Factory(list)
     windows: int = 0
@@ -135,6 +137,7 @@ class Report:
             "records by the second": round(self.rate),
             "records": {outcome.name: self.outcomes[outcome] for outcome in Outcome},
             "faults": dict(self.faults),
+            "UNKNOWN by fault": {fault: count for fault, count in self.unknown.items() if count},
             "windows judged": self.windows,
             "records judged": self.judged,
             "records read back": self.in_log,

@@ -18,12 +18,14 @@ from aioproducer import Outcome, Producer
 from tests.judge.lag import Lag, LagWatch
 from tests.simulation.fault_schedule import TOPIC
 from tests.soak import gauges
+from tests.soak.access import PLAIN, Access
 from tests.soak.gauges import Reading
 from tests.soak.judging.history_format import Mark
 from tests.soak.judging.ledger import Ledger
 from tests.soak.programs import Brokers, JudgeProcess
 from tests.soak.report import RECOVERY, Report, period_line
-from tests.soak.users import TOPICS, VISITS, Users, settings
+from tests.soak.secured_nodes import CHANGES
+from tests.soak.users import THREADS, TOPICS, VISITS, Users, settings
 
 _LONGEST_FAULT: Final = 0.5
 """Of a period. The rest of it is for the consequences of the fault."""
@@ -39,6 +41,12 @@ _SEND_EVERY: Final = 0.2
 _STALL: Final = 0.5
 _WORKERS: Final = 4
 _LOCAL_FAULTS: Final = 2
+_SECURED_FAULTS: Final = 4
+"""The local ones, and two of the provider of tokens."""
+_HARMLESS: Final = frozenset(
+    {change.__name__ for change in CHANGES} | {"identity_provider_is_down", "identity_provider_hangs"}
+)
+"""Faults that end no connection: no record becomes UNKNOWN."""
 
 
 @attrs.frozen
@@ -52,9 +60,18 @@ class Plan:
     """The users' target; during faults they reach less."""
     least_rate: float = 5_000.0
     real: bool = False
+    mechanism: str = PLAIN
+    """Of the lasting producer on a secured cluster; PLAIN: the cluster is not secured."""
     haste: float = 1.0
     """The factor by which the producer's time limits are shorter than usual."""
     say: Callable[[str], object] = print
+
+    @property
+    def brokers(self) -> str:
+        """The module of the cluster's program."""
+        if self.mechanism:
+            return "secured_brokers"
+        return "real_brokers" if self.real else "brokers"
 
 
 @attrs.define(eq=False)
@@ -66,6 +83,7 @@ class Soak:
     stop: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     ledger: Ledger = attrs.field(factory=Ledger, init=False)
     producer: Producer[Any, Any] = attrs.field(init=False)
+    access: Access = attrs.field(init=False)
     _lag: LagWatch = attrs.field(factory=LagWatch, init=False)
     _lags: deque[Lag] = attrs.field(factory=lambda: deque([Lag()], maxlen=3), init=False)
     _rng: random.Random = attrs.field(init=False)
@@ -81,9 +99,10 @@ class Soak:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._callback_failed)
         loop.set_default_executor(_full_pool())
-        brokers = await Brokers.start(TOPICS, real=self.plan.real)
+        brokers = await Brokers.start(TOPICS, module=self.plan.brokers)
+        self.access = Access(brokers.servers, brokers.folder, self.plan.mechanism)
         try:
-            judge = await JudgeProcess.start(brokers.servers, TOPICS, [VISITS])
+            judge = await JudgeProcess.start(brokers.readers_servers, TOPICS, [VISITS])
             try:
                 await self._live(brokers, judge)
             finally:
@@ -100,11 +119,9 @@ class Soak:
         ]
         await asyncio.sleep(0)
         self.report.before = gauges.read(asyncio.get_running_loop())
-        self.producer = Producer(brokers.servers, **settings(self.plan.haste))
+        self.producer = Producer(**self.access.lasting, **settings(self.plan.haste))
         await self.producer.start(wait_ready=30.0)
-        users = Users(
-            self.producer, self.ledger, self.plan.records_per_second, self.plan.seed, brokers.servers
-        )
+        users = Users(self.producer, self.ledger, self.plan.records_per_second, self.plan.seed, self.access)
         began = time.monotonic()
         users.start()
         try:
@@ -127,8 +144,9 @@ class Soak:
         while not self.stop.is_set() and time.monotonic() < until - _MOMENT:
             # Lost time is not made up for: each fault has its whole period.
             ends = min(time.monotonic() + self.plan.period, until)
+            unknown = self._unknown()
             fault = await next(faults)
-            users.servers = brokers.servers
+            self.access.servers = brokers.servers
             self.report.faults[fault] += 1
             await self._recovered(fault, ends)
             await self._wait(ends - (1 - _AT_WORK) * self.plan.period - time.monotonic())
@@ -136,26 +154,36 @@ class Soak:
             await self._mark(judge)
             if reading is not None:
                 self._say(reading, fault, began)
+                self._check_harm(fault, self._unknown() - unknown)
             await self._wait(ends - time.monotonic())
 
     def _faults(self, brokers: Brokers) -> Any:
         """Every kind once in an order drawn from the seed, then again in another order."""
         while True:
-            numbers = list(range(brokers.faults + _LOCAL_FAULTS))
+            numbers = list(
+                range(brokers.faults + (_SECURED_FAULTS if self.plan.mechanism else _LOCAL_FAULTS))
+            )
             self._rng.shuffle(numbers)
             for number in numbers:
                 yield self._strike(brokers, number)
 
     async def _strike(self, brokers: Brokers, number: int) -> str:
         longest = _LONGEST_FAULT * self.plan.period
+        lasts = self._rng.uniform(0.1, 1.0) * longest
         match number - brokers.faults:
             case 0:
-                await brokers.sleep(self._rng.uniform(0.1, 1.0) * longest)
+                await brokers.sleep(lasts)
                 return "whole_cluster_is_stopped"
             case 1:
                 # The blocked loop is the fault itself.
-                time.sleep(self._rng.uniform(0.1, 1.0) * min(_STALL, longest))  # noqa: ASYNC251
+                time.sleep(lasts / longest * min(_STALL, longest))  # noqa: ASYNC251
                 return "loop_stalls"
+            case 2:
+                await self.access.provider.fail(lasts, hangs=False)
+                return "identity_provider_is_down"
+            case 3:
+                await self.access.provider.fail(lasts, hangs=True)
+                return "identity_provider_hangs"
         return await brokers.strike(number, self._rng.randrange(2**31), longest)
 
     async def _recovered(self, fault: str, ends: float) -> None:
@@ -203,6 +231,15 @@ class Soak:
         held = (stats.records_buffered, stats.bytes_buffered, stats.records_in_flight, stats.waiting_calls)
         if any(held):
             self.report.wrong.append(f"at a quiet moment the producer holds {held}")
+
+    def _unknown(self) -> int:
+        # Records of other topics are purged on their way, or sent by producers that are closed.
+        return self.ledger.unknown[TOPIC] + self.ledger.unknown[THREADS]
+
+    def _check_harm(self, fault: str, unknown: int) -> None:
+        self.report.unknown[fault] += unknown
+        if unknown and fault in _HARMLESS:
+            self.report.wrong.append(f"{unknown} records became UNKNOWN by {fault}, which ends no connection")
 
     def _say(self, reading: Reading, fault: str, began: float) -> None:
         seconds, resolved = time.monotonic() - began, self.ledger.resolved

@@ -14,6 +14,7 @@ from aioproducer import BatchDelivery, Delivery, Producer
 from aioproducer.errors import KafkaError, MetadataTimeoutError
 from tests.judge.history import Headers
 from tests.simulation.fault_schedule import TOPIC
+from tests.soak.access import Access
 from tests.soak.judging.ledger import Ledger
 
 PURGED: Final = "purged"
@@ -134,8 +135,8 @@ class Users:
     ledger: Ledger
     records_per_second: float
     seed: int
-    servers: str
-    """The present addresses of the brokers, for producers that are made later."""
+    access: Access
+    """For producers that are made later."""
     gate: Gate = attrs.Factory(Gate)
     haste: float = 1.0
     finishing: bool = False
@@ -286,7 +287,7 @@ class Users:
 
     async def _visit(self, rng: random.Random) -> int:
         """Make a producer of its own, send a few records, and close it."""
-        visitor: Producer[Any, Any] = Producer(self.servers, **settings(self.haste))
+        visitor: Producer[Any, Any] = Producer(**self.access.visiting, **settings(self.haste))
         await visitor.start()
         try:
             for _ in range(_VISIT):

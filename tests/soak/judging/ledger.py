@@ -19,6 +19,8 @@ class Ledger:
     """Numbers the records in the order of the calls, and writes each to the history when its outcome is known."""
 
     outcomes: Counter[Outcome] = attrs.Factory(Counter)
+    unknown: Counter[str] = attrs.Factory(Counter)
+    """The records of each topic whose outcome is UNKNOWN."""
     latest: float = float("-inf")
     """The delay of the latest outcome after its deadline; negative if each came before."""
     acked_at: dict[tuple[str, int], float] = attrs.Factory(dict)
@@ -86,6 +88,8 @@ class Ledger:
     def _write(self, sent: Sent) -> None:
         del self._pending[sent.number]
         self.outcomes[sent.outcome] += 1
+        if sent.outcome is Outcome.UNKNOWN:
+            self.unknown[sent.topic] += 1
         if sent.outcome is not Outcome.PENDING:
             self.latest = max(self.latest, sent.resolved_at - sent.due_at)
         if sent.outcome is Outcome.ACKED and sent.partition is not None:
