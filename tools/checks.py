@@ -187,6 +187,12 @@ def real_faults(effort: str) -> Check:
     return check
 
 
+def secured_soak(mechanism: str, minutes: int) -> Check:
+    """A secured cluster whose nodes fail and whose secrets change, at a rate that leaves time for them on two processors."""
+    arguments = ("--minutes", str(minutes), "--secured", mechanism, "--rate", "1500", "--least", "300")
+    return tool(f"secured soak, {mechanism}", "tests.soak", *arguments)
+
+
 def other_pythons() -> list[tuple[str, str]]:
     """Version and path of the other supported Pythons on this machine."""
     command = ["tools/setup_machine.sh", "pythons"]
@@ -297,7 +303,8 @@ def proof() -> list[Turn]:
     for check in (layers, properties, kafka, spark, benchmarks):
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")
-    rest = [side_by_side(check) for check in (fetch, properties, layers, kafka, spark, benchmarks)]
+    soaks = [secured_soak("SCRAM-SHA-512", 20), secured_soak("OAUTHBEARER", 10)]
+    rest = [side_by_side(check) for check in (fetch, properties, layers, kafka, *soaks, spark, benchmarks)]
     return [*sanitized(), *rest]
 
 
