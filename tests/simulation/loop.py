@@ -37,6 +37,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.in_turn: dict[int, Callable[[], object]] = {}
         self.troubles: list[dict[str, Any]] = []
         self.wall_offset_ms = 0
+        self.stalled = 0.0
+        """Seconds for which the loop was blocked, in all."""
         self._clock_resolution = 1e-9
         self._timer_cancelled_count = 0
         self._now = _BEGIN
@@ -61,6 +63,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def stall(self, seconds: float) -> None:
         """Block the loop for so many seconds."""
+        self.stalled += seconds
         self._pass(seconds)
 
     def _pass(self, seconds: float) -> None:

@@ -178,10 +178,12 @@ def _surroundings(loop: NetworkedLoop, rng: random.Random) -> Iterator[None]:
     async def run_sync(func: Callable[..., Any], *args: Any, **_options: Any) -> Any:
         return await loop.in_a_thread(func, *args)
 
+    wall_clock = types.SimpleNamespace(time=lambda: loop.wall_ms() / 1000)
     chance = types.SimpleNamespace(Random=lambda: random.Random(rng.random()))
     with (
         mock.patch("aioproducer._calls.lifecycle.Clock", return_value=loop.clock),
         mock.patch("aioproducer._calls.lifecycle.random", chance),
+        mock.patch("aioproducer._net.securing.protocol.time", wall_clock),
         mock.patch("anyio.to_thread.run_sync", run_sync),
         mock.patch("aioproducer._net.connecting.dialing.look_up", loop.network.look_up),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,7 @@ def _credentials_of(
         endpoint = TokenEndpoint(config, log, loop)
         fetch, name = endpoint.fetch, endpoint.name
     extensions = dict(config.sasl_extensions or ())
-    source = TokenSource(fetch, name, extensions, log, rng, renewal=renewal_of(config))
+    source = TokenSource(fetch, name, extensions, log, rng, renewal=renewal_of(config), clock=time.time)
     return lambda _: source.credentials()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from aioproducer._net.securing.calling import Given
@@ -37,7 +36,7 @@ class TokenSource:
         rng: Random,
         *,
         renewal: Renewal = AS_KAFKA,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float],
     ) -> None:
         self._fetch = fetch
         self._name = name
@@ -47,6 +46,7 @@ class TokenSource:
         self._rng = rng
         self._clock = clock
         self._cached: CachedToken | None = None
+        self._fetched = 0
         self._fetching = asyncio.Lock()
 
     async def credentials(self) -> TokenCredentials:
@@ -55,9 +55,12 @@ class TokenSource:
         if cached is not None and self._fetching.locked() and cached.is_usable(self._clock()):
             # A provider that hangs holds up no other connection.
             return self._credentials(cached.token)
+        fetched = self._fetched
         async with self._fetching:
             cached = self._cached
-            if cached is None or not cached.is_fresh(self._clock()):
+            # A token of unknown end is never fresh. One that came while this waited is new enough.
+            is_new = self._fetched > fetched
+            if cached is None or not (is_new or cached.is_fresh(self._clock())):
                 cached = self._cached = await self._renewed(cached)
         return self._credentials(cached.token)
 
@@ -73,6 +76,7 @@ class TokenSource:
             given, wrong_settings = Given(problem=str(error)), True
         token, why = self._token_in(given)
         if token is not None:
+            self._fetched += 1
             return CachedToken.fetched(token, self._clock(), self._rng.random(), self._renewal)
         if present is not None and present.is_usable(self._clock()):
             self._log.warning("%s %s: the present token is used until it expires", self._name, why)

@@ -181,10 +181,18 @@ SECURITY: Final = (
     _mutant(
         "token-fetched-for-each-connection",
         "_net/securing/tokens.py",
-        "            if cached is None or not cached.is_fresh(self._clock()):\n",
+        "            if cached is None or not (is_new or cached.is_fresh(self._clock())):\n",
         "            if True:\n",
         "The identity provider is asked once for each connection.",
         f"{_TOKENS}::test_a_token_is_kept_until_it_is_renewed",
+    ),
+    _mutant(
+        "token-without-an-end-fetched-by-each",
+        "_net/securing/tokens.py",
+        "            is_new = self._fetched > fetched\n",
+        "            is_new = False\n",
+        "Connections that wait for an opaque token fetch theirs one after the other; a session of a second ends before that.",
+        f"{_TOKENS}::test_connections_at_the_same_time_share_a_token_without_an_end",
     ),
     _mutant(
         "line-end-in-the-password",

@@ -110,7 +110,7 @@ def source(provider: Callable[[], Any]) -> TokenSource:
     async def fetch() -> Any:
         return await call(provider)
 
-    return TokenSource(fetch, "sasl_token_provider", {}, log_of("tests"), random.Random(1))
+    return TokenSource(fetch, "sasl_token_provider", {}, log_of("tests"), random.Random(1), clock=time.time)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,24 @@ async def test_a_token_without_an_end_is_fetched_each_time() -> None:
     assert [(await tokens.credentials()).token.reveal() for _ in range(2)] == ["a", "b"]
 
 
+async def test_connections_at_the_same_time_share_a_token_without_an_end() -> None:
+    """One call for all that wait for it: a slow provider of such tokens would otherwise hold up each one after the other."""
+    calls, answered = 0, asyncio.Event()
+
+    async def provide() -> str:
+        nonlocal calls
+        calls += 1
+        await answered.wait()
+        return f"opaque-{calls}"
+
+    tokens = source(provide, Clock())
+    asking = [asyncio.create_task(tokens.credentials()) for _ in range(5)]
+    await asyncio.sleep(0)
+    answered.set()
+    assert {one.token.reveal() for one in await asyncio.gather(*asking)} == {"opaque-1"}
+    assert (await tokens.credentials()).token.reveal() == "opaque-2"
+
+
 def test_the_time_of_renewal() -> None:
     """As in Kafka's client: not within 60 s of getting it, nor within 300 s of its end, unless its life is too short for both."""
     made = [
