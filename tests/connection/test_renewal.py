@@ -355,7 +355,8 @@ async def test_a_connection_whose_session_is_over_is_not_handed_out(listen: List
         second = await session.control.connected()
         assert second is not first
         assert second.gate.takes_requests
-        await asyncio.gather(pending, return_exceptions=True)
+        assert not pending.done()
         session.addresses.close()
+        await asyncio.gather(pending, return_exceptions=True)
     assert first.closed
     assert second.closed
