@@ -85,11 +85,6 @@ class Brokers:
         for sender in list(self.senders.values()):
             await sender.handed_over()
 
-    def close(self) -> None:
-        """Close the connections of all senders."""
-        for sender in self.senders.values():
-            sender.close()
-
     def history_of(self, node_id: int) -> ConnectionHistory:
         """The connections to this broker. Counters never go back: a broker that comes back continues its own."""
         found = self.histories.get(node_id)

@@ -193,13 +193,8 @@ class Engine:
         self.unseen.report_all()
         self.wakeup.silence()
         self.cluster.close()
-        self._close_connections()
-        self.listeners.deliver()
-
-    def _close_connections(self) -> None:
-        self.control.close()
-        self.brokers.close()
         self.addresses.close()
+        self.listeners.deliver()
 
     def _die(self, cause: BaseException) -> None:
         bug = cause if isinstance(cause, Exception) and not isinstance(cause, KafkaError) else None
@@ -262,7 +257,7 @@ class Engine:
         with contextlib.suppress(RuntimeError):
             self.give_up("the event loop was closed before the producer", cause)
         # Deliveries that the program keeps refer to the connections, whose sockets must not stay open as long.
-        self._close_connections()
+        self.addresses.close()
         self.listeners.deliver()
 
     def _set_up_compression(self, tasks: TaskGroup) -> None:

@@ -83,7 +83,7 @@ ANSWERS: Final = (
         "                if not may_be_done(request, code):",
         "                if code != -1:",
         "EndTxn is answered with COORDINATOR_NOT_AVAILABLE after the commit was stored; the error denies the commit.",
-        f"{_INCOMPLETE}::test_a_commit_that_may_have_been_done_is_not_denied",
+        f"{_INCOMPLETE}::test_a_commit_of_a_handle_that_may_have_been_done_is_not_denied",
     ),
     _mutant(
         "a-commit-in-doubt-is-reported-as-aborted",

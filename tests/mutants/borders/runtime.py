@@ -62,9 +62,9 @@ RUNTIME: Final = (
     ),
     _mutant(
         "connections-left-after-close",
-        "_net/producing/brokers.py",
-        "            sender.close()",
-        "            pass",
+        "_net/connecting/addresses.py",
+        "            connection.close()\n",
+        "            pass\n",
         "A closed producer leaves its sockets open.",
         "tests/net/runtime/test_closing.py::test_many_producers_leave_nothing",
     ),

@@ -151,6 +151,23 @@ async def test_a_commit_that_may_have_been_done_is_not_denied(
     assert seen(ledger) == [b"a"]
 
 
+@pytest.mark.parametrize("code", [7, 14, 15, 16])
+@pytest.mark.parametrize("last", [42, 49, 120, 999])
+async def test_a_commit_of_a_handle_that_may_have_been_done_is_not_denied(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: int, last: int
+) -> None:
+    """The same, for a call that knows of no attempt but its own."""
+    async with clerk.transaction(timeout=LIMIT) as tx:
+        assert await all_acked(await put(clerk, b"a"))
+        handle = await tx.detach()
+    ledger.faults.alter(lambda answer: answer._replace(error_code=code), api=END_TXN, times=1)
+    ledger.faults.error(last, api=END_TXN, times=1, skip=1)
+    with pytest.raises(KafkaError) as caught:
+        await handle.commit(ledger.bootstrap_servers)
+    assert caught.value.outcome is Outcome.UNKNOWN
+    assert seen(ledger) == [b"a"]
+
+
 async def _refused(clerk: Producer[Any, Any]) -> KafkaError:
     """The error of a commit of one record that the coordinator refuses."""
     await clerk.begin_transaction()
