@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from aioproducer import Health, Histogram, Producer, Stats
+from aioproducer._state.batching.batch_deadlines import BatchDeadlines
 from aioproducer.testing import EmbeddedKafka
 from tests.api.support import LIMIT, until
 
@@ -194,3 +195,20 @@ async def test_two_threads_look_at_a_busy_producer() -> None:
             stats.records_in_flight,
             stats.bytes_in_flight,
         ) == (0,) * 4
+
+
+async def test_a_queue_that_changes_while_it_is_read(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its iterator raises RuntimeError: `stats()` reads it again."""
+    whole, calls = BatchDeadlines.oldest_unacked, itertools.count()
+
+    def changes_once(deadlines: BatchDeadlines) -> float | None:
+        if not next(calls):
+            raise RuntimeError("deque mutated during iteration")
+        return whole(deadlines)
+
+    async with Producer(kafka.bootstrap_servers) as producer:
+        monkeypatch.setattr(BatchDeadlines, "oldest_unacked", changes_once)
+        assert producer.stats().oldest_unacked_seconds is None
+    assert next(calls) >= 2

@@ -148,7 +148,7 @@ ROOM: Final = (
         "        reach.last_error, reach.present_error = root_of(self.last_error), root_of(self.present_trouble)",
         "        reach.last_error = reach.present_error = self.last_error",
         "Each expired record has the error of the one before as its cause: an unbounded chain of errors.",
-        "tests/proxy/test_silence.py::test_a04_errors_do_not_refer_to_each_other",
+        "tests/net/accepting/test_missing_topics.py::test_the_errors_of_an_unreachable_cluster_do_not_refer_to_each_other",
     ),
     _mutant(
         "room-of-a-limited-topic-is-not-noticed",

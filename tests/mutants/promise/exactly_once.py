@@ -168,12 +168,20 @@ EXACTLY_ONCE: Final = (
         f"{_ASIDE}::test_what_is_known_before_it_is_sent",
     ),
     _mutant(
-        "two-runs-of-a-job-are-committed",
+        "run-that-died-is-left-open",
         "spark/exactly_once/jobs.py",
         "        await self._fence([name for name in await self._attempts() if not self._is_of_this_run(name)])\n",
         "",
+        "A job with a write.id is started again and its first driver dies: readers wait for the transactions that it left.",
+        f"{_REPEATS}::test_a_run_that_died_leaves_no_open_transaction_behind_another",
+    ),
+    _mutant(
+        "two-runs-of-a-job-are-committed",
+        "spark/exactly_once/jobs.py",
+        "            if if_only_run:\n",
+        "            if False:\n",
         "A job with a write.id is started twice, both runs end at the same time, and all rows are doubled.",
-        f"{_REPEATS}::test_two_runs_of_a_job_that_end_at_once",
+        f"{_REPEATS}::test_a_run_that_is_not_listed_while_another_is_committed",
     ),
     _mutant(
         "run-that-fails-ends-another-run",

@@ -164,6 +164,6 @@ TRUTH: Final = (
         "        if batch.attempts > self.retries:",
         "        if batch.attempts > self.retries + 1:",
         "With retries=0 and no idempotence a batch is sent twice, and its records are doubled.",
-        "tests/simulation/wide",
+        "tests/state/delivery/test_settlement.py::test_when_the_retries_are_used_up",
     ),
 )

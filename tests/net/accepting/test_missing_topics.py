@@ -10,6 +10,7 @@ import pytest
 
 from aioproducer import (
     BrokerError,
+    BrokerUnavailableError,
     DeliveryError,
     DeliveryTimeoutError,
     MetadataTimeoutError,
@@ -21,6 +22,7 @@ from aioproducer import (
 from aioproducer.interceptors import Interceptor
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.net.support import Make, numbers, warm
+from tests.ports import unused_port
 
 SOON = 5.0
 """Far from `max_block_ms` (a minute) and `delivery_timeout_ms` (two)."""
@@ -162,3 +164,17 @@ async def test_a_mock_says_the_same() -> None:
         error = delivery.exception()
     assert isinstance(error, DeliveryError)
     assert isinstance(error.cause, MetadataTimeoutError)
+
+
+async def test_the_errors_of_an_unreachable_cluster_do_not_refer_to_each_other() -> None:
+    """Each record has the error of the connection as its cause, and not the error of the record before."""
+    with unused_port() as port:
+        soon: dict[str, Any] = {"max_block_ms": 20, "delivery_timeout_ms": 20, "request_timeout_ms": 10}
+        late: dict[str, Any] = {"reconnect_backoff_ms": 60_000, "reconnect_backoff_max_ms": 60_000}
+        async with Producer(f"127.0.0.1:{port}", linger_ms=0, **soon, **late) as producer:
+            for _ in range(3):
+                delivery = producer.send_nowait("none", b"v")
+                await delivery.wait()
+            error = delivery.exception()
+    assert isinstance(error, DeliveryTimeoutError)
+    assert isinstance(error.cause, BrokerUnavailableError)

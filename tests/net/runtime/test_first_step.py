@@ -105,6 +105,14 @@ async def test_one_task_from_the_first_step_to_the_last(steps: FirstSteps) -> No
     assert caller not in seen
 
 
+async def test_the_spare_task_is_given_to_one_coroutine(steps: FirstSteps) -> None:
+    """A coroutine that did not suspend leaves it; of two that suspend then, the second gets another one."""
+    assert steps.take(at_once(1)) == 1
+    works = [Work(steps, asyncio.sleep(0, number)) for number in range(3)]
+    assert len({work.rest.spare.task for work in works}) == 3
+    assert [await work.ended() for work in works] == [0, 1, 2]
+
+
 async def test_one_context_from_the_first_step_to_the_last(steps: FirstSteps) -> None:
     """The context begins as the caller's; changes of the coroutine stay in it, and the caller does not see them."""
     seen: list[str] = []

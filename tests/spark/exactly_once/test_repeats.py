@@ -369,6 +369,17 @@ async def test_two_runs_of_a_job_that_end_at_once(
         await forgotten(job.options)
 
 
+async def test_a_run_that_died_leaves_no_open_transaction_behind_another(kafka: EmbeddedKafka) -> None:
+    """Readers of committed records would wait for it until it times out, which a job allows to take long."""
+    first, left, other, _ = await two_runs_at_once(kafka)
+    assert "Ongoing" in await states(kafka)
+    await committed(first, [left])
+    assert "Ongoing" not in await states(kafka)
+    assert seen(kafka) == [b"a"]
+    for job in (first, other):
+        await forgotten(job.options)
+
+
 async def test_a_run_that_is_not_listed_while_another_is_committed(kafka: EmbeddedKafka) -> None:
     """The coordinator of the other run's transactions is elected anew, so that they are neither listed nor fenced."""
     first, left, other, left_by_other = await two_runs_at_once(kafka)
