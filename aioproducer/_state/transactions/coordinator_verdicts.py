@@ -13,6 +13,9 @@ from aioproducer._wire.error_codes import ERRORS, ErrorCode
 class Request(enum.Enum):
     """A request, by the name of its API and its purpose."""
 
+    # `Enum` computes that of the name, in Python, at each look-up in a table.
+    __hash__ = object.__hash__
+
     FIND_COORDINATOR = "FindCoordinator"
     INIT_PRODUCER_ID = "InitProducerId"
     ADD_PARTITIONS = "AddPartitionsToTxn"

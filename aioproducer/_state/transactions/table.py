@@ -21,6 +21,9 @@ from aioproducer.errors import BrokerError, KafkaError, StateError, TransactionA
 class State(enum.Enum):
     """The state of a transactional producer. The value continues "the producer ...", and says what to do."""
 
+    # `Enum` computes that of the name, in Python, at each look-up in a table.
+    __hash__ = object.__hash__
+
     UNINITIALIZED = "has no producer id yet: await producer.init_transactions()"
     INITIALIZING = "is asking for its producer id: await producer.init_transactions() again to join that"
     READY = "has no open transaction: await producer.begin_transaction()"
@@ -39,6 +42,8 @@ class State(enum.Enum):
 
 class Event(enum.Enum):
     """A call or a fact. The value is its name in an error."""
+
+    __hash__ = object.__hash__
 
     INIT = "init_transactions()"
     BEGIN = "begin_transaction()"
