@@ -174,12 +174,13 @@ class Refusing:
         self.port: int = self._socket.getsockname()[1]
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._thread.join(30)
+    async def __aexit__(self, *_: object) -> None:
+        # In another thread: the loop may close the connection in a later turn, and this one waits for that.
+        await asyncio.to_thread(self._thread.join, 30)
         self._socket.close()
 
     def _serve(self) -> None:
@@ -210,7 +211,7 @@ async def test_a_broker_that_refuses_the_client(
     """With TLS 1.3 it refuses behind the handshake, as the end of the connection (S51)."""
     foreign = Authority.make(tmp_path_factory.mktemp("other")).issue("client") if is_foreign else None
     security = trusting(authority) if foreign is None else presenting(authority, foreign)
-    with Refusing(broker_identity.context_of_broker(authority.own.certificate)) as listener:
+    async with Refusing(broker_identity.context_of_broker(authority.own.certificate)) as listener:
         error = await failure(listener, security)
     assert isinstance(error, AuthenticationError), error
     assert error.reason == "client_certificate"
@@ -221,7 +222,7 @@ async def test_nothing_in_common(authority: Authority, broker_identity: Issued) 
     """A broker of TLS 1.2 and a client of 1.3: no refusal of an identity (S38)."""
     context = broker_identity.context_of_broker()
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with Refusing(context) as listener:
+    async with Refusing(context) as listener:
         error = await failure(listener, trusting(authority, is_without_1_2=True))
     assert isinstance(error, ProtocolError)
     assert "no TLS version or cipher in common" in str(error)

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Final, Self
 
 import attrs
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.certificates import Authority
@@ -77,6 +79,22 @@ class SecuredKafka(KafkaCluster):
         for change in changes:  # one mechanism each
             self.admin.alter_user_scram_credentials([change])[USER].result(30)
 
+    def use_store(self, store: Path) -> None:
+        """The listener of SASL over TLS takes its key and certificates from this file, for new connections."""
+        # The same value again: a broker looks whether the file has changed.
+        entry = ConfigEntry(
+            "listener.name.sasl_ssl.ssl.keystore.location",
+            str(store),
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+        self.admin.incremental_alter_configs([resource])[resource].result(30)
+
+    @property
+    def broker_store(self) -> Path:
+        """The file of the listeners for TLS."""
+        return self.authority.folder / "broker.store.pem"
+
     def close(self) -> None:
         """Release all ports."""
         super().close()
@@ -91,8 +109,7 @@ class SecuredKafka(KafkaCluster):
 
     def _secured(self, own: NodePorts) -> dict[str, str]:
         broker = self.authority.issue("broker")
-        store = self.authority.folder / "broker.store.pem"
-        store.write_text(broker.pem)
+        self.broker_store.write_text(broker.pem)
         advertised = f"PLAINTEXT://127.0.0.1:{own.broker},SSL://localhost:{self.ssl_port},SASL_SSL://localhost:{self.sasl_port}"
         listener = "listener.name.sasl_ssl"
         protocols = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT"
@@ -106,9 +123,11 @@ class SecuredKafka(KafkaCluster):
             "advertised.listeners": advertised,
             "listener.security.protocol.map": protocols,
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(store),
+            "ssl.keystore.location": str(self.broker_store),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.authority.own.certificate),
+            "ssl.allow.dn.changes": "true",
+            "ssl.allow.san.changes": "true",
             "listener.name.ssl.ssl.client.auth": "required",
             f"{listener}.connections.max.reauth.ms": str(int(SESSION_SECONDS * 1000)),
             f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",

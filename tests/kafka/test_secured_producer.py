@@ -7,7 +7,6 @@ import base64
 import json
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,9 @@ pytestmark = pytest.mark.kafka
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    with SecuredKafka.of(tmp_path_factory.mktemp("certificates")) as kafka:
-        yield kafka
+@pytest.fixture
+def kafka(secured_kafka: SecuredKafka) -> SecuredKafka:
+    return secured_kafka
 
 
 def unsecured_token(seconds: float) -> Token:

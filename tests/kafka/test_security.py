@@ -7,7 +7,6 @@ import base64
 import json
 import ssl
 import time
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -38,10 +37,9 @@ pytestmark = pytest.mark.kafka
 ALL = pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name != "GSSAPI"])
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    with SecuredKafka.of(tmp_path_factory.mktemp("certificates")) as kafka:
-        yield kafka
+@pytest.fixture
+def kafka(secured_kafka: SecuredKafka) -> SecuredKafka:
+    return secured_kafka
 
 
 def token(subject: str, seconds: float = 600.0) -> Secret:
