@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 from aioproducer._callers.owners import Owner, Scope
 from aioproducer._callers.refusals import THROUGH, refusal_of
 from aioproducer._callers.threads import run_in_loop
+from aioproducer._calls.credentials import CredentialCalls
 from aioproducer._calls.lifecycle import FORKED, K_contra, Lifecycle, V_contra, ended
 from aioproducer._calls.transactions import TransactionCalls
 from aioproducer._core import sending_of
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-class Producer(Lifecycle[K_contra, V_contra], TransactionCalls, Generic[K_contra, V_contra]):
+class Producer(Lifecycle[K_contra, V_contra], TransactionCalls, CredentialCalls, Generic[K_contra, V_contra]):
     """An asyncio-native Kafka producer.
 
     ```python

@@ -178,6 +178,10 @@ class ConnectionStats:
     "host:port", None before the first attempt. `state` is "idle", "connecting", "connected", "throttled", "disconnected" or
     "unreachable". `request_errors` counts requests that got no usable answer, `throttle_seconds` the pauses that the broker
     asked for. `last_error` is kept when the fault is over.
+
+    `authentications` counts the connections that were authenticated, `reauthentications` the sessions that were renewed on
+    them, `authentication_failures` the attempts of both kinds that failed. `session_ends_in` is the time in seconds until the
+    session of the present connection ends, None without such an end.
     """
 
     broker: str
@@ -195,6 +199,10 @@ class ConnectionStats:
     request_time: Histogram = attrs.Factory(_empty_seconds)
     last_error: str | None = None
     seconds_in_state: float = 0.0
+    authentications: int = 0
+    reauthentications: int = 0
+    authentication_failures: int = 0
+    session_ends_in: float | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aioproducer.config.callables import check_progress as check_progress
+from aioproducer.config.credentials import with_credentials as with_credentials
 from aioproducer.config.endpoints import BootstrapServers as BootstrapServers
 from aioproducer.config.endpoints import Endpoint as Endpoint
 from aioproducer.config.endpoints import parse_endpoint as parse_endpoint
@@ -54,4 +55,5 @@ __all__ = [
     "require_connection_settings",
     "ticket_cache",
     "topic_problem",
+    "with_credentials",
 ]

@@ -44,6 +44,7 @@ class ConnectionSettings(TypedDict, total=False):
     sasl_username: str | None
     sasl_password: GivenSecret | None
     sasl_scram_token_auth: bool
+    sasl_scram_max_iterations: int
     sasl_jaas_config: str | Secret | None
     sasl_kerberos_service_name: str | None
     sasl_kerberos_principal: str | None

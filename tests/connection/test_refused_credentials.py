@@ -60,15 +60,17 @@ async def test_a_missing_file_is_told_at_once() -> None:
 
 
 class Waits:
-    """Records what would be slept."""
+    """Records the pauses, which take no time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds: list[float] = []
-        monkeypatch.setattr(anyio, "sleep", self)
+        self._whole = anyio.move_on_after
+        monkeypatch.setattr(anyio, "move_on_after", self)
 
-    async def __call__(self, seconds: float) -> None:
-        """No time passes."""
+    def __call__(self, seconds: float) -> anyio.CancelScope:
+        """A time limit that is over at once."""
         self.seconds.append(seconds)
+        return self._whole(0.0)
 
 
 async def failing(refusals: Refusals, error: Exception) -> None:
@@ -134,3 +136,22 @@ async def test_one_attempt_at_a_time() -> None:
 
     await asyncio.gather(*(attempt() for _ in range(3)))
     assert most == 1
+
+
+async def test_new_credentials_end_the_pause() -> None:
+    """An attempt that waits goes on at once (S41)."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
+    attempt = asyncio.create_task(succeed(refusals))
+    await asyncio.sleep(0)
+    assert not attempt.done()
+    refusals.forget()
+    async with asyncio.timeout(LIMIT / 60):
+        await attempt
+    assert not refusals.are_pending
+
+
+async def succeed(refusals: Refusals) -> None:
+    """One attempt that is not refused."""
+    async with refusals.attempt():
+        pass

@@ -56,10 +56,10 @@ class Input:
 
 def _scram(first: bytes | None) -> Read:
     """The exchange with these bytes as the first message of the broker; None: as its last one."""
-    credentials = PasswordCredentials("alice", Secret(CANARY))
+    credentials = PasswordCredentials("alice", Secret(CANARY), most_iterations=4096)
 
     def read(given: bytes) -> None:
-        exchange = SCRAM_SHA_256.exchange(credentials, nonce=lambda: NONCE, most_iterations=4096)
+        exchange = SCRAM_SHA_256.exchange(credentials, nonce=lambda: NONCE)
         next(exchange)
         step = exchange.send(given if first is None else first)
         assert isinstance(step, Compute)

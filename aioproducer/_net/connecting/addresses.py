@@ -20,6 +20,7 @@ from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.dialing import SOCKETS, Network, dial
 from aioproducer._net.connecting.refusals import Refusals
 from aioproducer._net.connecting.renewal import SessionRenewal
+from aioproducer._net.connecting.replacing import Replacement
 from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
@@ -95,6 +96,7 @@ class Addresses:
         self._refusals = Refusals(loop, rng)
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, tuple[str, int]] = {}
+        self._replacement = Replacement(loop, self._open, self._refusals, log_of(config.client_id))
         # When anything was answered over a connection that has ended.
         self._answered_at: float | None = None
         # The cluster's finalized features, by the newest that any broker said of them.
@@ -139,6 +141,7 @@ class Addresses:
                     error.args = (f"{error}; {ONLY_ADVERTISED}",)
                 address.cannot_be_reached(error, self._loop.time())
                 self._tell(address, "cannot connect to a broker: %s", error)
+                self._replacement.note()
                 raise
         address.is_reached = True
         address.trouble = None
@@ -146,6 +149,7 @@ class Addresses:
             self.features = connection.versions.features
             self._features_epoch = connection.versions.features_epoch
         self._open[connection] = endpoint.address
+        self._replacement.note()
         connection.add_close_callback(partial(self._closed, address, connection.answers))
         if self._security.authenticate is not None:
             self._renewal.watch(
@@ -158,8 +162,21 @@ class Addresses:
         for connection in list(self._open):
             connection.departure.leave_when_answered()
 
+    def adopt_credentials(self, config: ProducerConfig) -> None:
+        """Authenticate with the credentials of this configuration from now on, and replace the open connections."""
+        self._security.adopt_credentials(config)
+        # The refusals were those of the former ones.
+        self._refusals.forget()
+        self._replacement.begin()
+
+    async def reload_certificates(self) -> None:
+        """Make the TLS context again, and replace the open connections; ConfigurationError if it cannot be made."""
+        await self._security.reload_certificates()
+        self._replacement.begin()
+
     def close(self) -> None:
         """Close all connections, also those that wait for their last answers."""
+        self._replacement.end()
         for connection in list(self._open):
             connection.close()
 
@@ -202,6 +219,7 @@ class Addresses:
 
     def _closed(self, address: Address, answers_at_opening: int, connection: Connection) -> None:
         del self._open[connection]
+        self._replacement.note()
         if connection.answered_at is not None:
             self._answered_at = max(self._answered_at or -math.inf, connection.answered_at)
         # A peer that accepts connections and closes them, also in the middle of an answer, or that sends no valid

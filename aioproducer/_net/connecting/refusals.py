@@ -30,7 +30,19 @@ class Refusals:
         self._rng = rng
         self._turn = asyncio.Lock()
         self._count = 0
+        self._forgotten = asyncio.Event()
         self.not_before = -math.inf
+
+    @property
+    def are_pending(self) -> bool:
+        """Whether the newest attempt was refused."""
+        return self._count > 0
+
+    def forget(self) -> None:
+        """The credentials have changed: the next attempt is made at once."""
+        self._count, self.not_before = 0, -math.inf
+        self._forgotten.set()
+        self._forgotten = asyncio.Event()
 
     @contextlib.asynccontextmanager
     async def attempt(self) -> AsyncIterator[None]:
@@ -38,7 +50,8 @@ class Refusals:
         async with contextlib.AsyncExitStack() as stack:
             if self._count:
                 await stack.enter_async_context(self._turn)
-                await anyio.sleep(max(0.0, self.not_before - self._loop.time()))
+                with anyio.move_on_after(self.not_before - self._loop.time()):
+                    await self._forgotten.wait()
             try:
                 yield
             except KafkaError as error:

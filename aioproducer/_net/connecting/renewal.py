@@ -107,11 +107,15 @@ class SessionRenewal:
         failures = 0
         while (left := session.last_write_at - self._loop.time()) > 0:
             try:
-                return await converse_in_use(
+                renewed = await converse_in_use(
                     connection, authentication(), timeout=self._timeout, begin_within=left
                 )
             except Exception as error:  # noqa: BLE001  # without this task, the connection would outlive its session
+                connection.traffic.authentication_failures += 1
                 self._warn(connection, error)
+            else:
+                connection.traffic.reauthentications += 1
+                return renewed
             if connection.closed or connection.gate.is_retired:
                 return None
             await self._until(self._loop.time() + _RETRIES.after(failures, self._rng))

@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from aioproducer._state.connecting.endpoint import BrokerEndpoint
     from aioproducer._state.connecting.opening import BrokerVersions
     from aioproducer._state.connecting.sessions import AuthenticatedSession
+    from aioproducer.config import ProducerConfig
 
 __all__ = ["PLAINTEXT", "SecurityProtocol"]
+
+
+def _ignore(_config: ProducerConfig) -> None:
+    pass
+
+
+async def _nothing_to_reload() -> None:
+    pass
 
 
 @attrs.frozen
@@ -24,12 +33,16 @@ class SecurityProtocol:
 
     `tls_context` is awaited for each new connection, because certificates change while a producer runs. Without it,
     connections are not encrypted. `authenticate` starts the dialogue of each authentication. Without it, there is none.
+    `adopt_credentials` makes later ones use those of another configuration. `reload_certificates` makes the TLS context again:
+    ConfigurationError if it cannot be made; the former one stays in use then.
     """
 
     tls_context: Callable[[], Awaitable[ssl.SSLContext]] | None = attrs.field(default=None, repr=False)
     authenticate: Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]] | None = (
         attrs.field(default=None, repr=False)
     )
+    adopt_credentials: Callable[[ProducerConfig], None] = attrs.field(default=_ignore, repr=False)
+    reload_certificates: Callable[[], Awaitable[None]] = attrs.field(default=_nothing_to_reload, repr=False)
 
 
 PLAINTEXT = SecurityProtocol()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aioproducer._callers.copied import retried
 from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.connection.traffic import Traffic
-from aioproducer.errors import text_of
+from aioproducer.errors import AuthenticationError, text_of
 from aioproducer.listeners import ConnectionReport
 from aioproducer.stats import ConnectionStats
 
@@ -51,6 +51,7 @@ class ConnectionHistory:
     def failed(self, error: BaseException) -> None:
         """An attempt to connect has failed."""
         self.failures += 1
+        self.traffic.authentication_failures += isinstance(error, AuthenticationError)
         self.last_error = error
         self.become(UNREACHABLE, error)
 
@@ -60,6 +61,7 @@ class ConnectionHistory:
         self.connection = connection
         # The counters go on, without those of the opening dialogue.
         connection.traffic = self.traffic
+        self.traffic.authentications += connection.gate.session is not None
         self.become(CONNECTED)
         connection.add_close_callback(self._ended)
 
@@ -102,4 +104,14 @@ class ConnectionHistory:
             request_time=traffic.request_time.snapshot(),
             last_error=None if self.last_error is None else text_of(self.last_error),
             seconds_in_state=max(0.0, self._loop.time() - self._since),
+            authentications=traffic.authentications,
+            reauthentications=traffic.reauthentications,
+            authentication_failures=traffic.authentication_failures,
+            session_ends_in=None if connection is None else self._session_left(connection),
+        )
+
+    def _session_left(self, connection: Connection) -> float | None:
+        session = connection.gate.session
+        return (
+            max(0.0, session.ends_at - self._loop.time()) if session is not None and session.has_end else None
         )

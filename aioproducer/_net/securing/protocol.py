@@ -7,6 +7,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
 from aioproducer._net.log import log_of
 from aioproducer._net.securing.calling import Given, call, call_in_a_thread
@@ -27,7 +29,7 @@ from aioproducer.config import ticket_cache
 from aioproducer.errors import ConfigurationError
 from aioproducer.security.sasl.credentials import KerberosCredentials, PasswordCredentials
 from aioproducer.security.sasl.kerberos import require_gssapi
-from aioproducer.security.sasl.mechanisms import MECHANISMS
+from aioproducer.security.sasl.mechanisms import MECHANISMS, Mechanism
 
 if TYPE_CHECKING:
     import asyncio
@@ -51,19 +53,22 @@ def security_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Ra
     if protocol == "PLAINTEXT":
         return PLAINTEXT
     log = log_of(config.client_id)
-    tls_context = _tls_context(config, loop, log) if protocol.endswith("SSL") else None
-    authenticate = _authenticate(config, loop, log, rng) if protocol.startswith("SASL") else None
-    return SecurityProtocol(tls_context, authenticate)
+    found = _over_tls(config, loop, log) if protocol.endswith("SSL") else PLAINTEXT
+    if not protocol.startswith("SASL"):
+        return found
+    credentials = _Credentials(loop, log, rng)
+    credentials.adopt(config)
+    authenticate = _authenticate(MECHANISMS[config.sasl_mechanism], credentials)
+    return attrs.evolve(found, authenticate=authenticate, adopt_credentials=credentials.adopt)
 
 
 # -- TLS
 
 
-def _tls_context(
-    config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log
-) -> Callable[[], Awaitable[ssl.SSLContext]]:
+def _over_tls(config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log) -> SecurityProtocol:
     if config.ssl_context is not None:
-        return partial(_own_context, config.ssl_context, log, [])
+        # A callable is called for each connection.
+        return SecurityProtocol(partial(_own_context, config.ssl_context, log, []))
     if not config.ssl_endpoint_identification_algorithm:
         log.warning(
             "ssl_endpoint_identification_algorithm='': the host names of brokers are not checked, so that any holder of a "
@@ -73,7 +78,8 @@ def _tls_context(
     async def settings() -> TlsSettings:
         return tls_settings(config, await revealed_all(tls_secrets(config)))
 
-    return ReloadedContext(settings, tls_files(config), log, loop.time).current
+    context = ReloadedContext(settings, tls_files(config), log, loop.time)
+    return SecurityProtocol(context.current, reload_certificates=context.reload)
 
 
 async def _own_context(
@@ -114,19 +120,31 @@ def _allows_old_versions(context: ssl.SSLContext) -> bool:
 
 
 def _authenticate(
-    config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log, rng: Random
+    mechanism: Mechanism, credentials: _Credentials
 ) -> Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]]:
-    mechanism = MECHANISMS[config.sasl_mechanism]
-    credentials = _credentials_of(config, loop, log, rng)
-
     def exchange(endpoint: BrokerEndpoint) -> SaslExchange:
-        given = yield Await("the request for credentials", partial(credentials, endpoint))
+        given = yield Await("the request for credentials", partial(credentials.present, endpoint))
         yield from mechanism.exchange(given)
 
     def authenticate(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
         return authentication(mechanism.name, exchange(endpoint), versions)
 
     return authenticate
+
+
+class _Credentials:
+    """The credentials of the next authentication; the program may change them while connections are open."""
+
+    present: Callable[[BrokerEndpoint], Awaitable[Any]]
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, log: Log, rng: Random) -> None:
+        self._loop = loop
+        self._log = log
+        self._rng = rng
+
+    def adopt(self, config: ProducerConfig) -> None:
+        """Use the credentials of this configuration, which has the same mechanism."""
+        self.present = _credentials_of(config, self._loop, self._log, self._rng)
 
 
 def _credentials_of(
@@ -166,5 +184,8 @@ async def _password_credentials(config: ProducerConfig, _: BrokerEndpoint) -> Pa
     if username is None or password is None:
         raise ConfigurationError("sasl_username and sasl_password are missing")
     return PasswordCredentials(
-        username, await revealed("sasl_password", password), is_token=config.sasl_scram_token_auth
+        username,
+        await revealed("sasl_password", password),
+        is_token=config.sasl_scram_token_auth,
+        most_iterations=config.sasl_scram_max_iterations,
     )

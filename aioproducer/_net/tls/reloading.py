@@ -65,6 +65,14 @@ class ReloadedContext:
                 self._context = await self._made(self._context)
             return self._context
 
+    async def reload(self) -> None:
+        """Make the context again, whether or not its files have changed; ConfigurationError leaves the present one in use."""
+        async with self._making:
+            self._look_at = self._clock() + LOOK_EVERY
+            stamp = await in_a_thread(partial(_stamp_of_all, self._files))
+            self._context = await in_a_thread(partial(make_context, await self._settings()))
+            self._problem, self._stamp = "", stamp
+
     async def _made(self, present: ssl.SSLContext | None) -> ssl.SSLContext:
         # Before the files are read: a change while they are read is found the next time.
         stamp = await in_a_thread(partial(_stamp_of_all, self._files))

@@ -77,6 +77,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "sasl_oauthbearer_assertion_claim_exp_seconds": 300,
     "sasl_oauthbearer_assertion_claim_nbf_seconds": 60,
     "sasl_oauthbearer_jwt_retriever_class": "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+    "sasl_scram_max_iterations": 1_000_000,
     "sasl_login_retry_backoff_ms": 100,
     "sasl_login_retry_backoff_max_ms": 10_000,
     "sasl_login_refresh_window_factor": 0.8,

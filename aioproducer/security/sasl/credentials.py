@@ -74,6 +74,8 @@ class PasswordCredentials:
     username: str = attrs.field(validator=_is_user_name)
     password: Secret = attrs.field(validator=_is_password)
     is_token: bool = False
+    # Of SCRAM: a broker that asks for more gets no proof.
+    most_iterations: int = 1_000_000
 
 
 @attrs.frozen

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["SCRAM_SHA_256", "SCRAM_SHA_512", "Scram"]
 
 _LEAST_ITERATIONS = 4096
-_MOST_ITERATIONS = 1_000_000
 _NONCE_BYTES = 24
 _NUMBER = re.compile(r"[1-9][0-9]{0,9}")
 # "n,,": no channel binding. "biws" is its base64.
@@ -77,7 +76,6 @@ class Scram:
         credentials: PasswordCredentials,
         *,
         nonce: Callable[[], str] = fresh_nonce,
-        most_iterations: int = _MOST_ITERATIONS,
     ) -> SaslExchange:
         """The exchange: the broker sends a salt, then proves that it knows the password."""
         own_nonce = nonce()
@@ -85,7 +83,7 @@ class Scram:
         if credentials.is_token:
             first_bare += ",tokenauth=true"
         server_first: bytes = yield (_HEADER + first_bare).encode()
-        challenge = self._challenge(server_first, own_nonce, most_iterations)
+        challenge = self._challenge(server_first, own_nonce, credentials.most_iterations)
         keys = yield from self._derivation(credentials, challenge)
         without_proof = f"{_BINDING},r={challenge.nonce}".encode()
         signed = b",".join((first_bare.encode(), server_first, without_proof))

@@ -22,6 +22,7 @@ _SETTINGS: Final = "tests/vocabulary/test_security_settings.py"
 _STORES: Final = "tests/security/stores/test_stores.py"
 _TLS: Final = "tests/connection/test_tls.py"
 _TOKENS: Final = "tests/net/securing/test_tokens.py"
+_NEW: Final = "tests/net/securing/test_new_credentials.py"
 
 _mutant = Kind("security")
 
@@ -193,6 +194,38 @@ SECURITY: Final = (
         "            is_new = False\n",
         "Connections that wait for an opaque token fetch theirs one after the other; a session of a second ends before that.",
         f"{_TOKENS}::test_connections_at_the_same_time_share_a_token_without_an_end",
+    ),
+    _mutant(
+        "replaced-before-its-answers",
+        "_net/connecting/replacing.py",
+        "            connection.departure.leave_when_answered()\n",
+        "            connection.close()\n",
+        "New credentials close connections with requests in flight: their records are repeated, or UNKNOWN.",
+        f"{_NEW}::test_a_password_changes_while_records_are_sent",
+    ),
+    _mutant(
+        "all-connections-closed-for-a-wrong-password",
+        "_net/connecting/replacing.py",
+        "            if self._refusals.are_pending and self._former:\n",
+        "            if False:\n",
+        "A mistyped new password closes every connection, though all of them were still accepted.",
+        f"{_NEW}::test_refused_credentials_leave_the_other_connections",
+    ),
+    _mutant(
+        "pause-of-the-former-credentials",
+        "_net/connecting/addresses.py",
+        "        self._refusals.forget()\n",
+        "",
+        "The right password waits up to 30 seconds for the pause that the wrong one has caused.",
+        f"{_NEW}::test_refused_credentials_leave_the_other_connections",
+    ),
+    _mutant(
+        "token-of-the-former-provider",
+        "_net/connecting/addresses.py",
+        "        self._security.adopt_credentials(config)\n",
+        "",
+        "A new provider of tokens is never asked.",
+        f"{_NEW}::test_a_provider_of_tokens_is_replaced",
     ),
     _mutant(
         "line-end-in-the-password",

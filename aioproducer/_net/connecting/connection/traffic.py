@@ -12,8 +12,11 @@ class Traffic:
     """Requests, bytes and pauses, of one connection after another to the same broker."""
 
     __slots__ = (
+        "authentication_failures",
+        "authentications",
         "bytes_received",
         "bytes_sent",
+        "reauthentications",
         "request_errors",
         "request_time",
         "requests",
@@ -28,4 +31,8 @@ class Traffic:
         self.bytes_received = 0
         # The pauses that the broker asked for.
         self.throttle_seconds = 0.0
+        self.authentications = 0
+        self.reauthentications = 0
+        # Of both kinds.
+        self.authentication_failures = 0
         self.request_time = Buckets(SECONDS_BOUNDS)

@@ -1,0 +1,91 @@
+"""Replacing open connections one by one, after a change of the credentials or certificates that they were opened with."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.connecting.refusals import Refusals
+    from aioproducer._net.log import Log
+
+__all__ = ["Replacement"]
+
+# A connection that nothing uses has no successor until it is needed.
+_SUCCESSOR_WITHIN: Final = 1.0
+
+
+class Replacement:
+    """Closes connections, each after its answers. Its user opens the next one, with the new settings.
+
+    `open_connections` are those of the producer, by their addresses. Where a broker refuses the new credentials, the remaining
+    connections stay open: they are of use until their sessions end.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        open_connections: dict[Connection, tuple[str, int]],
+        refusals: Refusals,
+        log: Log,
+    ) -> None:
+        self._loop = loop
+        self._open = open_connections
+        self._refusals = refusals
+        self._log = log
+        self._former: list[Connection] = []
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Replace all connections that are open now; returns at once. A second call replaces those of the first one as well."""
+        self._former = list(self._open)
+        if self._task is None or self._task.done():
+            self._task = self._loop.create_task(self._run(), name="aioproducer replacement")
+
+    def end(self) -> None:
+        """Leave the remaining connections as they are."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while self._former:
+            connection = self._former.pop(0)
+            if connection.closed:
+                continue
+            address = self._open[connection]
+            connection.departure.leave_when_answered()
+            await self._until(partial(self._is_gone, connection))
+            with anyio.move_on_after(_SUCCESSOR_WITHIN):
+                await self._until(partial(self._has_successor, address))
+            if self._refusals.are_pending and self._former:
+                self._log.warning(
+                    "a broker refuses the new credentials: %d open connections stay as they are",
+                    _count(self._former),
+                )
+                self._former.clear()
+
+    def note(self) -> None:
+        """A connection was opened, has ended, or could not be opened."""
+        self._changed.set()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _is_gone(self, connection: Connection) -> bool:
+        return connection not in self._open
+
+    def _has_successor(self, address: tuple[str, int]) -> bool:
+        return self._refusals.are_pending or address in self._open.values()
+
+
+def _count(connections: Iterable[Connection]) -> int:
+    return sum(not connection.closed for connection in connections)
