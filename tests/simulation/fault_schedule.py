@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import attrs
 
+from aioproducer import StateError
 from aioproducer.testing import EmbeddedKafka
 from tests.simulation.access import APIS as SASL_APIS
 from tests.simulation.access import USER
@@ -356,6 +358,19 @@ async def provider_fails(schedule: FaultSchedule) -> None:
     setattr(access, name, False)
 
 
+async def credentials_are_set(schedule: FaultSchedule) -> None:
+    """The program sets its credentials again, perhaps twice at once: the open connections are replaced."""
+    world = schedule.world
+    if world.access is None:
+        return
+    settings = world.access.of_the_client(world.loop)
+    given = {"password": settings.get("sasl_password"), "token_provider": settings.get("sasl_token_provider")}
+    for producer in world.producers:
+        for _ in range(world.rng.choice((1, 1, 2))):
+            with contextlib.suppress(StateError):  # it has ended
+                producer.set_credentials(**given)
+
+
 async def authentication_disturbed(schedule: FaultSchedule) -> None:
     """A step of an authentication is refused, lost, late, cut or nonsense."""
     rng, faults = schedule.world.rng, schedule.kafka.faults
@@ -400,4 +415,5 @@ ACCESS_FAULTS: Final[tuple[Fault, ...]] = (
     password_changes,
     provider_fails,
     authentication_disturbed,
+    credentials_are_set,
 )
