@@ -58,8 +58,8 @@ class Compressor:
             made = await anyio.to_thread.run_sync(
                 self._attempt, plain, limiter=self._limiter, abandon_on_cancel=True
             )
-        except RuntimeError:
-            # The system has no thread left: compressing in the loop is better than losing the batch.
+        except (RuntimeError, MemoryError):
+            # The system has no thread left, or no memory for one: compressing in the loop is better than losing the batch.
             made = self._attempt(plain)
         self._accumulator.effects.event(self._finish, batch, plain, made)
 

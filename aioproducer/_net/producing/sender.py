@@ -137,17 +137,15 @@ class Sender:
         """The broker has another address now, and its former address may belong to another broker: wait for its answers."""
         for _ in range(self.config.max_in_flight_requests_per_connection):
             await link.permit()
-        await self.handed_over()
+        # Of this link: another one may have taken its place meanwhile, with requests in flight.
+        await _handed_over(link)
         if self.link is link:
             self.close()
 
     async def handed_over(self) -> None:
         """Close the connection when the socket has all written bytes: with acks=0 no answer confirms them."""
-        link = self.link
-        if link is not None:
-            with contextlib.suppress(KafkaError):
-                await link.connection.gate.drained()
-                await link.connection.departure.finish()
+        if self.link is not None:
+            await _handed_over(self.link)
 
     def _pause(self, link: Link) -> float:
         # KIP-219: the broker requested a pause; other brokers go on.
@@ -243,3 +241,9 @@ class Sender:
 
     def __repr__(self) -> str:
         return f"<Sender {self.node_id} {self.history.state}>"
+
+
+async def _handed_over(link: Link) -> None:
+    with contextlib.suppress(KafkaError):
+        await link.connection.gate.drained()
+        await link.connection.departure.finish()

@@ -7,6 +7,7 @@ cluster, the deadlines of batches, the making of batches, draining, and the choi
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import BATCH_OVERHEAD, Waker
@@ -167,7 +168,9 @@ class Accumulator:
         ratio = 1.0 if payload is None else len(payload) / plain
         self.ratios.observe(batch.topic, self.limits.codec, ratio)
         if payload is not None:
-            batch.replace_records(payload, self.limits.codec)
+            # Without memory for the copy the plain records are sent.
+            with contextlib.suppress(MemoryError):
+                batch.replace_records(payload, self.limits.codec)
         self.update_readiness(batch.queue, now)
 
     # -- readiness

@@ -11,6 +11,7 @@ import pytest
 
 from aioproducer import DeliveryError, Outcome
 from aioproducer._codecs import compress
+from aioproducer._state.queues.batches import QueuedBatch
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, all_acked, memory_in_use, numbers, send_all, warm
 
@@ -90,16 +91,35 @@ async def test_compressor_that_fails(
     assert memory_in_use(producer) == 0
 
 
-async def test_no_thread_to_be_had(make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
+async def test_no_thread_to_be_had(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     """When the system gives no thread, the loop compresses."""
 
     async def no_thread(*_: Any, **__: Any) -> None:
-        raise RuntimeError("can't start new thread")
+        raise error
 
     producer = await warm(make(kafka, compression_type="lz4"), "one")
     monkeypatch.setattr(anyio.to_thread, "run_sync", no_thread)
     await producer.send_and_wait("one", b"0".ljust(50_000))
     assert numbers(kafka) == [0]
+
+
+async def test_without_memory_for_the_compressed_records(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plain ones are sent, and the producer goes on."""
+
+    def starved(*_: Any) -> None:
+        raise MemoryError
+
+    producer = await warm(make(kafka, compression_type="lz4"), "one")
+    with monkeypatch.context() as patch:
+        patch.setattr(QueuedBatch, "replace_records", starved)
+        await producer.send_and_wait("one", b"0".ljust(50_000))
+    await producer.send_and_wait("one", b"1".ljust(50_000))
+    assert numbers(kafka) == [0, 1]
 
 
 async def test_compressed_batches_are_sent_again_as_they_were(make: Make, kafka: EmbeddedKafka) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aioproducer._net.connecting.link import Link
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import Make, all_acked, engine, turns, until, warm
 
@@ -65,3 +66,27 @@ async def test_connection_whose_end_comes_does_not_hold_the_loop(
     assert transport is not None
     transport.abort()
     assert await all_acked([delivery])
+
+
+async def test_the_successor_of_a_former_address_stays(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another link takes the place of the one whose answers are waited for: it is not closed with its requests in flight."""
+    producers = [await warm(make(kafka), "one") for _ in range(2)]
+    for producer in producers:
+        await producer.send_and_wait("one", b"")
+    sender, other = (next(iter(engine(producer).senders.values())) for producer in producers)
+    former, successor = sender.link, other.link
+    assert former is not None
+    assert successor is not None
+
+    async def permit(_: Link) -> None:
+        sender.link = successor
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Link, "permit", permit)
+        await sender._leave(former)
+    assert former.connection.closed
+    assert not successor.connection.closed
+    assert sender.link is successor
+    sender.link = None
