@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import struct
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 import attrs
@@ -14,6 +16,7 @@ from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from aioproducer.errors import KafkaError
+from tests.net.support import turns
 
 
 @attrs.define
@@ -104,6 +107,39 @@ class Peer:
             with contextlib.suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
             self._tasks.discard(task)
+
+
+Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """A server on the loopback, and its port. At the end no connection is left."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await serve(reader, writer)
+        finally:
+            writer.transport.abort()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+            tasks.discard(task)
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        # A task that is cancelled before its first step would leave its connection open.
+        await turns(5)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.wait_closed()
 
 
 @attrs.define(eq=False)

@@ -26,7 +26,7 @@ from aioproducer.errors import AuthenticationError, ProtocolError
 from aioproducer.security.sasl.mechanisms import MECHANISMS
 from aioproducer.security.tls.settings import PemText, TlsSettings
 from tests.certificate_cases import CASES
-from tests.connection.peer import Wire, at
+from tests.connection.peer import Wire, at, serving
 from tests.connection.test_authenticating import CANARY, CONFIG, PASSWORD, Broker
 from tests.connection.test_tls import Refusing
 from tests.reports import report
@@ -70,15 +70,13 @@ class Counted:
         counted = asyncio.StreamReader()
         wire = asyncio.ensure_future(self._play(Wire(counted, writer)))
         try:
-            while data := await reader.read(65536):
-                self.received += len(data)
-                counted.feed_data(data)
-        except (ConnectionError, ssl.SSLError):
-            pass
+            with suppress(ConnectionError, ssl.SSLError):
+                while data := await reader.read(65536):
+                    self.received += len(data)
+                    counted.feed_data(data)
         finally:
             counted.feed_eof()
             await wire
-            writer.close()
 
     async def _play(self, wire: Wire) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -91,13 +89,8 @@ async def counting(context: ssl.SSLContext) -> AsyncIterator[Counted]:
     listener = Counted()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda *_: None)  # the broker's end complains of alerts
-    server = await asyncio.start_server(listener.serve, "127.0.0.1", 0, ssl=context)
-    listener.port = server.sockets[0].getsockname()[1]
-    try:
+    async with serving(listener.serve, context) as listener.port:
         yield listener
-    finally:
-        server.close()
-        await server.wait_closed()
 
 
 def context_of(store: str, folder: Path) -> ssl.SSLContext:

@@ -260,6 +260,40 @@ async def test_an_endpoint_that_hangs(
     assert "gave nothing within 0.3 s" in str(error)
 
 
+@pytest.mark.parametrize("part", [b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 999], ids=["answer", "continue"])
+async def test_an_answer_that_trickles(
+    server: TokenServer, authority: Authority, part: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte at a time extends no limit, neither in an answer nor before it (S12)."""
+    monkeypatch.setattr(token_endpoint, "LONGEST_CALL", 0.3)
+    server.answers[:], server.pause = [part + GOOD], 0.02
+    error = await refused(config(server, authority))
+    assert "gave nothing within 0.3 s" in str(error)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("framing", [b"", b"Content-Length: 10000000\r\n", b"Transfer-Encoding: chunked\r\n"])
+async def test_an_answer_of_10_megabytes(server: TokenServer, authority: Authority, framing: bytes) -> None:
+    """It is refused, however its length is given (S12)."""
+    body = b"x" * 10_000_000
+    if b"chunked" in framing:
+        body = b"".join(b"8000\r\n" + bytes(0x8000) + b"\r\n" for _ in range(305)) + b"0\r\n\r\n"
+    server.answers[:] = [b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n" + body]
+    assert "more than 65536 bytes" in str(await refused(config(server, authority)))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("scheme", ["https", "http", "file"])
+async def test_redirects(server: TokenServer, authority: Authority, status: int, scheme: str) -> None:
+    """None is followed: the target would get the secret (S12)."""
+    async with TokenServer([GOOD]).running(authority.issue("idp")) as other:
+        place = other.url.replace("https", scheme)
+        server.answers[:] = [http(status, b"", f"Location: {place}")]
+        assert "redirects are not followed" in str(await refused(config(server, authority)))
+        assert (len(server.requests), other.requests) == (1, [])
+
+
 async def test_the_time_for_an_answer(server: TokenServer, authority: Authority) -> None:
     """`sasl_login_read_timeout_ms` gives up one attempt, and the next one may have an answer."""
     server.answers[:] = [None, GOOD]

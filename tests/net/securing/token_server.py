@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import struct
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -33,6 +34,8 @@ class TokenServer:
     requests: list[str] = attrs.field(factory=list)
     asked: asyncio.Event = attrs.field(factory=asyncio.Event)
     keeps_open: bool = False
+    pause: float = 0.0
+    """Seconds between two bytes of an answer; 0: all at once."""
     _writers: list[asyncio.StreamWriter] = attrs.field(factory=list)
 
     @property
@@ -68,7 +71,9 @@ class TokenServer:
             found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
             if found is None:
                 return
-            writer.write(found)
-            await writer.drain()
+            for part in struct.unpack(f"{len(found)}c", found) if self.pause else (found,):
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(self.pause)  # the pace of a server that trickles
             if not self.keeps_open:
                 writer.close()
