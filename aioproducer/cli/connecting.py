@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import click
 
-from aioproducer import MetadataTimeoutError, Producer, ProducerConfig
+from aioproducer import DirectoryProvider, FileProvider, MetadataTimeoutError, Producer, ProducerConfig
 from aioproducer.cli.terminal.numbers import Real
-from aioproducer.config import SETTINGS, topic_problem
+from aioproducer.config import SETTINGS, ConfigProvider, topic_problem
 
 ANSWER_TIMEOUT = 10.0
 
@@ -48,8 +48,26 @@ wait_option = click.option(
 )
 
 
-def configuration(file: Path | None, properties: Mapping[str, str]) -> ProducerConfig:
-    """The settings of the file, replaced by the properties, which are Kafka's dotted names and strings."""
+secrets_option = click.option(
+    "--secrets",
+    "secrets",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    multiple=True,
+    metavar="FOLDER",
+    help="A folder that ${file:...} and ${dir:...} of the properties may read.",
+)
+
+
+def configuration(
+    file: Path | None, properties: Mapping[str, str], secrets: Sequence[str] = ()
+) -> ProducerConfig:
+    """The settings of the file, replaced by the properties, which are Kafka's dotted names and strings.
+
+    References may lead to files below the folders of `secrets`.
+    """
+    providers: dict[str, ConfigProvider] = {}
+    if secrets:
+        providers = {"file": FileProvider(secrets), "dir": DirectoryProvider(secrets)}
     for name in properties:
         row = SETTINGS.get(name.replace(".", "_"))
         if row is not None and row.hides:
@@ -57,9 +75,9 @@ def configuration(file: Path | None, properties: Mapping[str, str]) -> ProducerC
                 f"{name}: other users of this machine see the command line: put it into the file of --config"
             )
     if file is None:
-        return ProducerConfig.from_properties(properties)
+        return ProducerConfig.from_properties(properties, providers=providers)
     overrides = {name.replace(".", "_"): _parsed(name, text) for name, text in properties.items()}
-    return ProducerConfig.from_properties(file, **cast("Any", overrides))
+    return ProducerConfig.from_properties(file, providers=providers, **cast("Any", overrides))
 
 
 def _parsed(name: str, text: str) -> object:

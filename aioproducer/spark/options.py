@@ -9,7 +9,14 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from aioproducer.config import ProducerConfig, topic_problem
+from aioproducer.config import (
+    ConfigProvider,
+    DirectoryProvider,
+    EnvProvider,
+    FileProvider,
+    ProducerConfig,
+    topic_problem,
+)
 from aioproducer.errors import ConfigurationError, printable
 
 __all__ = ["Guarantee", "SinkOptions", "read_options", "require_own_id", "settings_of", "with_time_for_a_job"]
@@ -20,7 +27,9 @@ PREFIX: Final = "kafka."
 FAIL: Final = "fail"
 # Spark's own option, which arrives with the others.
 OF_SPARK: Final = frozenset({"checkpointlocation"})
-OURS: Final = ("topic", "includeheaders", "delivery", "sink.id", "write.id", "marker.topic", "on.error")
+OURS: Final = (
+    "topic", "includeheaders", "delivery", "sink.id", "write.id", "marker.topic", "on.error", "secrets.folders", "secrets.env",
+)  # fmt: skip
 # The users' spelling; Spark makes option names lower case.
 SPELT: Final[Mapping[str, str]] = {
     "includeheaders": "includeHeaders",
@@ -115,7 +124,7 @@ def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:
         "delivery", ours, {each.value: each for each in Guarantee}, Guarantee.AT_LEAST_ONCE, problems
     )
     kafkas = {name.removeprefix(PREFIX): value for name, value in given.items() if name not in ours}
-    producer = _producer(kafkas, guarantee, problems)
+    producer = _producer(kafkas, guarantee, _providers(ours, problems), problems)
     headers = _one_of("includeheaders", ours, {"true": True, "false": False}, True, problems)
     on_error = ours.get("on.error", FAIL)
     dead_letters = None if on_error.strip().lower() == FAIL else _topic("on.error", on_error, problems)
@@ -157,14 +166,35 @@ def _unknown(name: str) -> str:
     return f"unknown option {printable(name)!r}: {hint}"
 
 
-def _producer(properties: dict[str, str], guarantee: Guarantee, problems: list[str]) -> ProducerConfig | None:
+def _providers(ours: Mapping[str, str], problems: list[str]) -> dict[str, ConfigProvider]:
+    """The sources of secrets on each machine: the options have references to them, and travel in their place."""
+    found: dict[str, ConfigProvider] = {}
+    try:
+        if "secrets.folders" in ours:
+            folders = [folder.strip() for folder in ours["secrets.folders"].split(",")]
+            found |= {"file": FileProvider(folders), "dir": DirectoryProvider(folders)}
+        if "secrets.env" in ours:
+            found["env"] = EnvProvider(ours["secrets.env"])
+    except ConfigurationError as error:
+        problems.append(f"secrets.folders and secrets.env: {error}")
+    return found
+
+
+def _producer(
+    properties: dict[str, str],
+    guarantee: Guarantee,
+    providers: Mapping[str, ConfigProvider],
+    problems: list[str],
+) -> ProducerConfig | None:
     if properties.pop("transactional.id", None) is not None:
         problems.append(INSTEAD["transactional_id"])
     if guarantee is Guarantee.EXACTLY_ONCE:
         properties["transactional.id"] = PLACEHOLDER_ID
     properties.setdefault(SEND_BUFFER, AS_THE_SYSTEM_LIKES)
+    if not providers and any("${" in text for text in properties.values()):
+        problems.append("references such as ${dir:...} need the option secrets.folders or secrets.env")
     try:
-        config = ProducerConfig.from_properties(properties)
+        config = ProducerConfig.from_properties(properties, providers=providers)
     except ConfigurationError as error:
         problems.append(f"options that begin with 'kafka.': {error}")
         return None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
 from aioproducer import ConfigurationError
+from aioproducer.secret import Secret
 from aioproducer.spark.options import Guarantee, read_options, with_time_for_a_job
 
 SERVER = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -111,3 +113,51 @@ def test_options_with_a_password_reach_executors() -> None:
         assert received == options
         assert {options.producer: delivery}[received.producer] == delivery
         assert CANARY not in repr(received)
+
+
+def test_references_travel_in_place_of_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors read the value where they run; the options that Spark keeps have the reference."""
+    (tmp_path / "password").write_text(f"{CANARY}\n")
+    monkeypatch.setenv("KAFKA_USER", "etl")
+    options = read_options(
+        {
+            **SERVER,
+            "topic": "orders",
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "SCRAM-SHA-512",
+            "kafka.sasl.username": "${env:KAFKA_USER}",
+            "kafka.sasl.password": f"${{dir:{tmp_path}:password}}",
+            "secrets.folders": str(tmp_path),
+            "secrets.env": "KAFKA_.*",
+        }
+    )
+    assert options.producer.sasl_username == "etl"
+    assert isinstance(options.producer.sasl_password, Secret)
+    assert options.producer.sasl_password.reveal() == CANARY
+    shipped = pickle.dumps(options)
+    assert CANARY.encode() not in shipped
+    (tmp_path / "password").write_text("another on that machine")
+    received = pickle.loads(shipped).producer.sasl_password
+    assert received.reveal() == "another on that machine"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "need the option secrets.folders or secrets.env"),
+        ({"secrets.folders": "relative"}, "absolute paths"),
+        ({"secrets.env": "("}, "regular expression"),
+        ({"secrets.folders": "/run/secrets"}, "is not below a folder"),
+    ],
+)
+def test_references_that_are_not_allowed(given: dict[str, str], words: str, tmp_path: Path) -> None:
+    """The error has the name of the option and the reason."""
+    (tmp_path / "password").write_text(CANARY)
+    secured = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "a",
+    }
+    reference = {"kafka.sasl.password": f"${{dir:{tmp_path}:password}}"}
+    with pytest.raises(ConfigurationError, match=words):
+        read_options({**SERVER, **secured, **reference, **given})

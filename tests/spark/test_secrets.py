@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
+from aioproducer.testing import EmbeddedKafka
 from tests.spark.rows import failing, numbered
 
 if TYPE_CHECKING:
@@ -72,3 +76,43 @@ def test_a_stream(
         query.awaitTermination(60)
     assert CANARY not in printable(caught.value)
     assert CANARY not in "".join(capfd.readouterr())
+
+
+def test_a_secured_cluster_with_the_password_in_a_file(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Tasks and driver read the file, and the output does not have the password."""
+    (tmp_path / "password").write_text(CANARY)
+    df = numbered(spark, 10)
+    with in_a_thread(EmbeddedKafka(users={"etl": CANARY}, mechanisms=("SCRAM-SHA-256",))) as kafka:
+        kafka.create_topic("secured", 2)
+        secured = {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "SCRAM-SHA-256",
+            "kafka.sasl.username": "etl",
+            "kafka.sasl.password": f"${{dir:{tmp_path}:password}}",
+            "secrets.folders": str(tmp_path),
+            "topic": "secured",
+        }
+        for delivery in ("at-least-once", "exactly-once"):
+            writing = df.write.format("aioproducer").options(**secured, delivery=delivery)
+            writing.mode("append").save()
+        assert len(kafka.records("secured")) == 20
+    assert CANARY not in "".join(capfd.readouterr())
+
+
+@contextmanager
+def in_a_thread(kafka: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
+    """A cluster in a loop of its own, while Spark blocks this thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(kafka.__aenter__(), loop).result(30)
+        yield kafka
+        asyncio.run_coroutine_threadsafe(kafka.__aexit__(None, None, None), loop).result(30)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

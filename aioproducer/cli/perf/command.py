@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from aioproducer import ProducerConfig
-from aioproducer.cli.connecting import checked_topic, configuration, pairs, wait_option
+from aioproducer.cli.connecting import checked_topic, configuration, pairs, secrets_option, wait_option
 from aioproducer.cli.files import to_be_drawn
 from aioproducer.cli.perf.payloads import growing_numbers, payloads_of, random_payloads, read_payloads
 from aioproducer.cli.perf.run import Job, perf
@@ -95,6 +95,7 @@ def _repeated(args: list[str]) -> Iterator[str]:
     help="Kafka producer properties; several may follow one flag.",
 )
 @click.option("--command-config", "--producer.config", "config", type=FILE, help="A properties file.")
+@secrets_option
 @click.option("--print-metrics", is_flag=True, help="Print the producer's statistics at the end.")
 @click.option(
     "--warmup-records",
@@ -158,10 +159,10 @@ def _job(**flags: Any) -> Job:
         properties = (
             own | flags["properties"] | {name: text for name, text in given.items() if text is not None}
         )
-        config = configuration(flags["config"], properties)
+        config = configuration(flags["config"], properties, flags["secrets"])
         if duration is None or config.transactional_id is not None:
             return config
-        return configuration(flags["config"], properties | {"transactional.id": random_id})
+        return configuration(flags["config"], properties | {"transactional.id": random_id}, flags["secrets"])
 
     if not flags["embedded"]:
         configured(None)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from aioproducer import ProducerConfig
-from aioproducer.cli.connecting import checked_topic, configuration, pair, pairs, wait_option
+from aioproducer.cli.connecting import checked_topic, configuration, pair, pairs, secrets_option, wait_option
 from aioproducer.cli.produce.json_lines import JsonLines
 from aioproducer.cli.produce.reading_lines import Defaults, Format, Headers, Lines
 from aioproducer.cli.produce.run import Job, produce
@@ -108,6 +108,7 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     help="Any Kafka producer property.",
 )
 @click.option("-F", "--config", type=FILE, help="A properties file, as for Java clients.")
+@secrets_option
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "continue"]),
@@ -143,7 +144,7 @@ def _config(flags: dict[str, Any]) -> ProducerConfig:
     """Flags take precedence over properties, and properties over the file."""
     given = {name: flags[flag] for flag, name in PROPERTY_OF.items() if flags[flag] is not None}
     file = None if flags["config"] is None else Path(flags["config"])
-    config = configuration(file, flags["properties"] | given)
+    config = configuration(file, flags["properties"] | given, flags["secrets"])
     if config.transactional_id is not None:
         text = "transactional.id: this command does not use transactions; remove it"
         raise click.UsageError(text, click.get_current_context())

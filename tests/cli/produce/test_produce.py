@@ -102,6 +102,27 @@ async def test_secrets_are_no_arguments(kafka: EmbeddedKafka, name: str) -> None
     assert "canary" not in done.err
 
 
+async def test_a_file_may_refer_to_secrets_below_the_folders_that_are_given(tmp_path: Path) -> None:
+    """`--secrets` allows a folder; without it a reference is an error, which names no value."""
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    (folder / "password").write_text("canary-7\n")
+    async with EmbeddedKafka(users={"alice": "canary-7"}, mechanisms=("SCRAM-SHA-256",)) as kafka:
+        kafka.create_topic("orders", 1)
+        file = tmp_path / "client.properties"
+        file.write_text(
+            f"bootstrap.servers={kafka.bootstrap_servers}\nsecurity.protocol=SASL_PLAINTEXT\n"
+            f"sasl.mechanism=SCRAM-SHA-256\nsasl.username=alice\nsasl.password=${{dir:{folder}:password}}\n"
+        )
+        command = ("produce", "--config", file, "-t", "orders")
+        done = await run(*command, "--secrets", folder, stdin=b"1\n")
+        assert (done.code, values(kafka)) == (0, [b"1"])
+        refused = await run(*command, stdin=b"1\n")
+    assert refused.code != 0
+    assert "sasl.password" in refused.err
+    assert "canary" not in refused.err
+
+
 async def test_first_failure_is_the_end(kafka: EmbeddedKafka) -> None:
     """Unless told otherwise, nothing that follows a wrong line is sent, and what preceded it is."""
     lines = b'{"value": "1"}\n{"valeu": "2"}\n{"value": "3"}\n'
