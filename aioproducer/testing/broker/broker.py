@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from aioproducer._wire.apis import API_VERSIONS
+from aioproducer._wire.apis import API_VERSIONS, SASL_AUTHENTICATE
 from aioproducer._wire.codec import RequestHeader, encode_response
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import ProtocolError
@@ -75,7 +75,8 @@ class Broker:
             transactional_id=_transactional_id(request),
         )
         self.cluster.requests.append(seen)
-        plan = self.rules.plan(Asked(self.node.id, header.api_key, header.client_id, subjects))
+        step = session.messages if header.api_key == SASL_AUTHENTICATE else 0
+        plan = self.rules.plan(Asked(self.node.id, header.api_key, header.client_id, subjects, step))
         if self.permissions is not None and session.user is not None:
             user = Authorizer(self.permissions.get(session.user, ()), self.cluster)
             plan = Plan((*plan.faults, *user.denials(header.api_key, request, subjects)))

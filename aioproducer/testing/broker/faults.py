@@ -1,7 +1,7 @@
 """Faults on demand: every fault that a test can inject into the embedded Kafka.
 
 A rule (`error`, `delay`, `drop_answer`, `cut`, ...) is for the requests that its keywords name: `api` (Kafka's name, such
-as "Produce"), `broker` (id), `topic`, `partition`, `client_id`. It passes over the first `skip` of them, happens to the
+as "Produce"), `broker` (id), `topic`, `partition`, `client_id`, `step` (of an authentication). It passes over the first `skip` of them, happens to the
 next `times` (None: to all), and is then spent. Rules compose: all that fit a request happen to it. Each returns its
 `Fault`: `hits`, `await reached()`, `release()`, `heal()`; as a context manager it is healed at the end of the block.
 
@@ -62,6 +62,7 @@ class Where(TypedDict, total=False):
     topic: str | None
     partition: int | None
     client_id: str | None
+    step: int | None
     skip: int
     times: int | None
 
@@ -236,6 +237,30 @@ class Faults:
         """Send `change(frame)`: the frame is the encoded answer with the four bytes of its length."""
         return self._add(Rewrite(change), where)
 
+    def sasl(
+        self,
+        step: int,
+        change: Callable[[bytes], bytes] | None = None,
+        *,
+        broker: int | None = None,
+        skip: int = 0,
+        times: int | None = 1,
+    ) -> Fault:
+        """Change the bytes of the mechanism in the answer to a step of authentications; without `change` it is refused.
+
+        The first SaslAuthenticate of an exchange is step 1. Every rule takes `step`: `cut(api="SaslAuthenticate", step=2)`.
+        """
+        where: Where = {
+            "api": "SaslAuthenticate",
+            "step": step,
+            "broker": broker,
+            "skip": skip,
+            "times": times,
+        }
+        if change is None:
+            return self.error("SASL_AUTHENTICATION_FAILED", **where)
+        return self.alter(lambda answer: answer._replace(auth_bytes=change(answer.auth_bytes)), **where)
+
     def garbage(self, data: bytes = b"HTTP/1.1 400 Bad Request\r\n\r\n", **where: Unpack[Where]) -> Fault:
         """Send these bytes instead of the answer."""
         return self.rewrite(lambda _: data, **where)
@@ -312,6 +337,7 @@ class Faults:
             where.get("topic"),
             where.get("partition"),
             where.get("client_id"),
+            where.get("step"),
         )
         fault = Fault(
             target, action, where.get("skip", 0), where.get("times", 1), changes=self._cluster.changes

@@ -24,6 +24,8 @@ class Asked:
     client_id: str | None = None
     subjects: tuple[Subject, ...] | None = ()
     """None: all topics."""
+    step: int | None = None
+    """Of an authentication: 0 is SaslHandshake, 1 the first SaslAuthenticate."""
 
 
 @attrs.frozen
@@ -35,6 +37,7 @@ class Target:
     topic: str | None = None
     partition: int | None = None
     client_id: str | None = None
+    step: int | None = None
 
     def covers(self, asked: Asked) -> bool:
         """Whether the request matches."""
@@ -42,6 +45,7 @@ class Target:
             self.api_key in (None, asked.api_key)
             and self.broker in (None, asked.broker)
             and self.client_id in (None, asked.client_id)
+            and self.step in (None, asked.step)
             and (
                 self.topic is None
                 or asked.subjects is None

@@ -400,3 +400,54 @@ def test_settings_that_cannot_be(settings: dict[str, Any]) -> None:
     """They are refused at once."""
     with pytest.raises(ValueError, match=next(iter(settings)) if len(settings) == 1 else "session_lifetime"):
         EmbeddedKafka(**{"users": USERS, **settings})
+
+
+def _scram(**more: Any) -> dict[str, Any]:
+    quick = {"reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 20}
+    return {"security_protocol": "SASL_PLAINTEXT", **_credentials("SCRAM-SHA-256"), **quick, **more}
+
+
+@pytest.mark.parametrize(
+    ("step", "change", "reason"),
+    [
+        (1, lambda token: token.replace(b"r=", b"r=x"), "nonce"),
+        (1, lambda token: token.replace(b"i=4096", b"i=1"), "iterations"),
+        (1, lambda _: b"", "first message"),
+        (2, lambda _: b"v=AAAA", "signature is wrong"),
+        (2, lambda _: b"e=other-error", "other-error"),
+    ],
+)
+async def test_a_step_of_a_mechanism_is_changed(
+    step: int, change: Callable[[bytes], bytes], reason: str
+) -> None:
+    """The client refuses a broker that cheats in this step, and is accepted when the broker is honest again."""
+    async with EmbeddedKafka(users=USERS) as kafka:
+        fault = kafka.faults.sasl(step, change, times=None)
+        async with Producer(kafka.bootstrap_servers, **_scram()) as producer:
+            with pytest.raises(AuthenticationError, match=reason) as caught:
+                await producer.ready(LIMIT)
+            assert caught.value.reason == "server"
+            fault.heal()
+            await producer.send_and_wait("orders", b"1")
+        assert fault.hits >= 1
+
+
+@pytest.mark.parametrize("step", [1, 2])
+async def test_a_step_is_refused_or_its_connection_ends(step: int) -> None:
+    """Every rule takes a step: only this request of an exchange is meant."""
+    async with EmbeddedKafka(users=USERS) as kafka:
+        cut = kafka.faults.cut(api="SaslAuthenticate", step=step)
+        async with Producer(kafka.bootstrap_servers, **_scram()) as producer:
+            await producer.send_and_wait("orders", b"1")
+        assert cut.hits == 1
+        kafka.requests.clear()
+        refusal = kafka.faults.sasl(step, times=None)
+        async with Producer(kafka.bootstrap_servers, **_scram()) as producer:
+            with pytest.raises(AuthenticationError) as caught:
+                await producer.ready(LIMIT)
+            assert (caught.value.reason, caught.value.code) == ("credentials", 58)
+            asked = [request.api for request in kafka.requests].count("SaslAuthenticate")
+            assert asked == step * refusal.hits
+            refusal.heal()
+            producer.set_credentials(password=USERS["alice"])
+            await producer.send_and_wait("orders", b"2")

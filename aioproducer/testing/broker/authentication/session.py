@@ -62,6 +62,8 @@ class Session:
     user: str | None = None
     ends_at: float | None = None
     """By the clock of the cluster; None: never."""
+    messages: int = 0
+    """The SaslAuthenticate requests of the present exchange."""
     _mechanism: str | None = None
     _proposed: str = ""
     _exchange: Exchange | None = None
@@ -80,6 +82,7 @@ class Session:
                 admitted = api_key == SASL_HANDSHAKE
             case Phase.EXCHANGING:
                 admitted = api_key == SASL_AUTHENTICATE
+                self.messages += 1
             case Phase.DONE:
                 admitted = not self.is_over or api_key == SASL_HANDSHAKE
             case _:
@@ -112,6 +115,7 @@ class Session:
             self.phase = Phase.REFUSED
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self.phase, self._proposed, self._exchange = Phase.EXCHANGING, mechanism, None
+        self.messages = 0
         return ErrorCode.NONE
 
     def answer(self, message: bytes) -> Step:
