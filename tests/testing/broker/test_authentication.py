@@ -440,13 +440,13 @@ async def test_a_step_is_refused_or_its_connection_ends(step: int) -> None:
         async with Producer(kafka.bootstrap_servers, **_scram()) as producer:
             await producer.send_and_wait("orders", b"1")
         assert cut.hits == 1
-        kafka.requests.clear()
+        before = len(kafka.requests)
         refusal = kafka.faults.sasl(step, times=None)
         async with Producer(kafka.bootstrap_servers, **_scram()) as producer:
             with pytest.raises(AuthenticationError) as caught:
                 await producer.ready(LIMIT)
             assert (caught.value.reason, caught.value.code) == ("credentials", 58)
-            asked = [request.api for request in kafka.requests].count("SaslAuthenticate")
+            asked = [request.api for request in kafka.requests[before:]].count("SaslAuthenticate")
             assert asked == step * refusal.hits
             refusal.heal()
             producer.set_credentials(password=USERS["alice"])
