@@ -51,7 +51,8 @@ class Replacement:
 
     def end(self) -> None:
         """Leave the remaining connections as they are."""
-        if self._task is not None:
+        # The loop may have been closed first, and its tasks with it.
+        if self._task is not None and not self._loop.is_closed():
             self._task.cancel()
 
     async def _run(self) -> None:

@@ -1,0 +1,61 @@
+"""Replacing open connections: one after the other, and never in the way of the end of a producer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+from unittest import mock
+
+from aioproducer._net.connecting.refusals import Refusals
+from aioproducer._net.connecting.replacing import Replacement
+from aioproducer._net.log import log_of
+from tests.net.support import turns
+
+ADDRESS = ("broker", 9092)
+
+
+def waiting() -> mock.Mock:
+    """A connection with requests in flight."""
+    return mock.Mock(closed=False)
+
+
+def replacement(loop: asyncio.AbstractEventLoop, connections: dict[Any, tuple[str, int]]) -> Replacement:
+    """The replacement of these connections."""
+    return Replacement(loop, connections, Refusals(loop, random.Random(1)), log_of("tests"))
+
+
+async def test_one_after_the_other() -> None:
+    """The second connection is left when the first one has ended and its address has another one."""
+    first, second, third = waiting(), waiting(), waiting()
+    connections = {first: ADDRESS, second: ("other", 9092)}
+    replaced = replacement(asyncio.get_running_loop(), connections)
+    replaced.begin()
+    await turns(3)
+    first.departure.leave_when_answered.assert_called_once()
+    del connections[first]
+    replaced.note()
+    await turns(3)
+    second.departure.leave_when_answered.assert_not_called()
+    connections[third] = ADDRESS
+    replaced.note()
+    await turns(3)
+    second.departure.leave_when_answered.assert_called_once()
+    third.departure.leave_when_answered.assert_not_called()
+    replaced.end()
+    await turns(2)
+
+
+def test_a_loop_that_was_closed_first() -> None:
+    """The end of a producer whose loop is closed goes on behind it: its sockets are still to be closed."""
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> Replacement:
+        replaced = replacement(loop, {waiting(): ADDRESS})
+        replaced.begin()
+        await turns(3)
+        return replaced
+
+    replaced = loop.run_until_complete(begin())
+    loop.close()
+    replaced.end()
