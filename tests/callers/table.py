@@ -194,6 +194,10 @@ LOOKING: dict[str, Call] = {
     "purge": lambda wild, producer: producer.purge(not_everything(wild.thing())),
     "stats": lambda _, producer: producer.stats(),
     "health": lambda _, producer: producer.health(),
+    "set_credentials": lambda wild, producer: producer.set_credentials(
+        username=wild.thing(), password=wild.thing(), token_provider=wild.thing()
+    ),
+    "reload_certificates": lambda _, producer: producer.reload_certificates(),
     "start": lambda wild, producer: producer.start(wait_ready=wild.thing()),
     "from_config": lambda wild, producer: type(producer).from_config(wild.thing()),
     "from_properties": lambda wild, producer: type(producer).from_properties({"linger.ms": wild.thing()}),

@@ -44,6 +44,35 @@ async def test_limits_of_time_that_lie(make: Make, kafka: EmbeddedKafka) -> None
     await sound(producer)
 
 
+PASSWORDS: dict[str, Any] = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "PLAIN",
+    "sasl_username": "a",
+    "sasl_password": "b",
+}
+TOKENS: dict[str, Any] = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "OAUTHBEARER",
+    "sasl_token_provider": lambda: "t",
+}
+
+
+@pytest.mark.parametrize("name", ["username", "password", "token_provider"])
+def test_credentials_that_lie(name: str) -> None:
+    """set_credentials() takes them, or refuses them before anything has changed."""
+    settings = TOKENS if name == "token_provider" else PASSWORDS
+    for thing in ANYTHING.values():
+        producer: Producer = Producer("127.0.0.1:1", **settings)
+        before = producer.config
+        given: dict[str, Any] = {name: thing()}
+        try:
+            producer.set_credentials(**given)
+        except (ConfigurationError, *OWN_ERRORS):
+            assert producer.config is before
+        else:
+            assert producer.config is not before
+
+
 class Pieces:
     """Makes a partitioner, but not at first."""
 
