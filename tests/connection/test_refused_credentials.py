@@ -119,6 +119,30 @@ async def test_other_failures_do_not_hold_up_the_producer(
     assert waits.seconds == []
 
 
+async def test_a_refusal_is_that_of_all_attempts_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One attempt for the whole producer: otherwise the last of many brokers would be told after many pauses (S41)."""
+    waits = Waits(monkeypatch)
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refused = AuthenticationError("no", reason="credentials", code=58)
+    await failing(refusals, refused)
+    begun = 0
+
+    async def attempt() -> None:
+        nonlocal begun
+        async with refusals.attempt():
+            begun += 1
+            await asyncio.sleep(0)
+            raise refused
+
+    outcomes = await asyncio.gather(*(attempt() for _ in range(5)), return_exceptions=True)
+    assert [type(each) for each in outcomes] == [AuthenticationError] * 5
+    assert {str(each) for each in outcomes} == {str(refused)}
+    assert begun == 1
+    assert len(waits.seconds) == 1
+    await failing(refusals, refused)
+    assert len(waits.seconds) == 2
+
+
 async def test_one_attempt_at_a_time() -> None:
     """Behind a refusal the attempts of several brokers wait for one another."""
     refusals = Refusals(asyncio.get_running_loop(), random.Random(1))

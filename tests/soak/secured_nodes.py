@@ -84,9 +84,13 @@ class SecuredNodes(KafkaCluster):
 
     def delete_user(self, delay: float) -> None:
         """The user does not exist for a while."""
-        self._alter_user(UserScramCredentialDeletion(USER, ScramMechanism.SCRAM_SHA_512))
+        self.drop_user()
         time.sleep(delay)
         self.change_password(0.0)
+
+    def drop_user(self) -> None:
+        """The user does not exist any more."""
+        self._alter_user(UserScramCredentialDeletion(USER, ScramMechanism.SCRAM_SHA_512))
 
     def change_client_certificate(self, authority: int, delay: float = 0.0) -> None:
         """The clients get another certificate; its file is half written for `delay` seconds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import math
 from typing import TYPE_CHECKING, Final
 
@@ -23,13 +24,18 @@ _OF_CREDENTIALS: Final = frozenset(("credentials", "mechanism"))
 
 
 class Refusals:
-    """One attempt at a time for all addresses, from a refusal of the credentials to the next success."""
+    """One attempt at a time for all addresses, from a refusal of the credentials to the next success.
+
+    The result of an attempt is that of all that wait for their turn meanwhile: with a pause for each of them, callers
+    would wait for minutes for an error that is known.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rng: Random) -> None:
         self._loop = loop
         self._rng = rng
         self._turn = asyncio.Lock()
         self._count = 0
+        self._refusal: KafkaError | None = None
         self._forgotten = asyncio.Event()
         self.not_before = -math.inf
 
@@ -48,8 +54,10 @@ class Refusals:
     async def attempt(self) -> AsyncIterator[None]:
         """Wait for the turn of this attempt, and note its result."""
         async with contextlib.AsyncExitStack() as stack:
-            if self._count:
+            if count := self._count:
                 await stack.enter_async_context(self._turn)
+                if self._count > count and self._refusal is not None:
+                    raise copy.copy(self._refusal)
                 with anyio.move_on_after(self.not_before - self._loop.time()):
                     await self._forgotten.wait()
             try:
@@ -65,3 +73,4 @@ class Refusals:
         if refused and getattr(error, "code", None) is not None:
             self.not_before = self._loop.time() + _PAUSE.after(self._count, self._rng)
             self._count += 1
+            self._refusal = copy.copy(error)  # a raised error collects a traceback with its frames
