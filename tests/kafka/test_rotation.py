@@ -7,6 +7,7 @@ import datetime
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any, Final
 
 import attrs
@@ -66,7 +67,9 @@ class Sender:
         """Wait until each open connection has authenticated after now."""
         before = self.authentications()
         await until(
-            lambda: len(before) <= sum(now > before.get(one, 0) for one, now in self.authentications().items())
+            lambda: (
+                len(before) <= sum(now > before.get(one, 0) for one, now in self.authentications().items())
+            )
         )
 
     def authentications(self) -> dict[str, int]:
@@ -109,7 +112,7 @@ async def sending(kafka: SecuredNodes, topic: str, **settings: Any) -> AsyncIter
 async def until(condition: Callable[[], object]) -> None:
     """Wait for another process."""
     async with asyncio.timeout(LIMIT):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  # another process has no event for it
             await asyncio.sleep(0.02)
 
 
@@ -143,7 +146,7 @@ async def test_e18_e20_everything_changes_while_records_are_sent(kafka: SecuredN
             await asyncio.to_thread(kafka.change_password, 0.0)
             by_password.producer.set_credentials(password=(kafka.folder / PASSWORD_FILE).read_text())
             await authenticated_again(both)
-            by_password.producer.set_credentials(password=lambda: (kafka.folder / PASSWORD_FILE).read_text())
+            by_password.producer.set_credentials(password=(kafka.folder / PASSWORD_FILE).read_text)
             await authenticated_again(both)
 
 
@@ -177,7 +180,9 @@ def time_of_day() -> float:
     return now.hour * 3600 + now.minute * 60 + now.second + now.microsecond / 1e6
 
 
-REFUSED: Final = re.compile(r"^(\d\d):(\d\d):(\d\d),(\d{3}) .*Failed (?:re-)?authentication with", re.MULTILINE)
+REFUSED: Final = re.compile(
+    r"^(\d\d):(\d\d):(\d\d),(\d{3}) .*Failed (?:re-)?authentication with", re.MULTILINE
+)
 
 
 def refusals(kafka: SecuredNodes, beginnings: list[int]) -> list[float]:
@@ -186,9 +191,7 @@ def refusals(kafka: SecuredNodes, beginnings: list[int]) -> list[float]:
     for node, beginning in zip(kafka.nodes, beginnings, strict=True):
         text = (node.folder / "server.log").read_bytes()[beginning:].decode(errors="replace")
         for hours, minutes, seconds, thousandths in REFUSED.findall(text):
-            found.append(
-                int(hours) * 3600 + int(minutes) * 60 + int(seconds) + int(thousandths) / 1000
-            )
+            found.append(int(hours) * 3600 + int(minutes) * 60 + int(seconds) + int(thousandths) / 1000)
     return sorted(found)
 
 
@@ -210,9 +213,10 @@ async def test_e15_a_user_is_deleted_and_comes_back(kafka: SecuredNodes) -> None
         await asyncio.to_thread(kafka.change_password, 0.0)
         acked = len(sender.deliveries)
         await until(lambda: producer.stats().records_acked > acked)
-    print(f"{len(times)} refusals in {times[-1] - times[0]:.1f} s; pauses", [
-        round(later - earlier, 1) for earlier, later in zip(times, times[1:], strict=False)
-    ])
+    print(
+        f"{len(times)} refusals in {times[-1] - times[0]:.1f} s; pauses",
+        [round(later - earlier, 1) for earlier, later in pairwise(times)],
+    )
     assert max(late) < 1.0
     assert 2 <= len(times) <= WITHOUT_USER + SESSION_SECONDS
 

@@ -262,10 +262,18 @@ SECURITY: Final = (
     _mutant(
         "attempts-without-a-pause-after-a-refusal",
         "_net/connecting/refusals.py",
-        "            if self._count:\n",
-        "            if False:\n",
+        "            if count := self._count:\n",
+        "            if False and (count := self._count):\n",
         "A wrong password is tried as often as a broker that is down (S41).",
         f"{_REFUSED}::test_the_pauses_grow",
+    ),
+    _mutant(
+        "a-pause-for-each-caller-behind-a-refusal",
+        "_net/connecting/refusals.py",
+        "                if self._count > count and self._refusal is not None:\n",
+        "                if False:\n",
+        "Each of many brokers' dials waits for a pause of its own, and the last caller is told after minutes.",
+        f"{_REFUSED}::test_a_refusal_is_that_of_all_attempts_that_wait",
     ),
     _mutant(
         "refusal-kept-until-the-time-limit",
