@@ -174,7 +174,8 @@ cdef object open_walked(
 
 cdef object open_field(Field *field, const uint8_t **at, Opening *opening):
     cdef Mark *mark = &opening.marks[field.slot]
-    if field.array and mark.cost > opening.budget[0]:
+    # The budget may be overdrawn by the views before; null costs nothing and is no view.
+    if field.array and mark.cost > max(0, opening.budget[0]):
         view = new_view(<_Source>opening.source, field, at[0])
         at[0] = mark.end
         opening.budget[0] -= VIEW_COST

@@ -57,6 +57,12 @@ class NullableNumbers(NamedTuple):
     values: Sequence[int] | None = ()
 
 
+class ThreeArrays(NamedTuple):
+    listed: Sequence[int] = ()
+    viewed: Sequence[int] = ()
+    null: Sequence[int] | None = ()
+
+
 class Texts(NamedTuple):
     values: Sequence[str] = ()
 
@@ -114,6 +120,11 @@ STRUCTS: Structs = {
     NullableBlob: (Field("value", "records", "0+", nullable="0+"),),
     Numbers: (Field("values", "[]int32", "0+"),),
     NullableNumbers: (Field("values", "[]int32", "0+", nullable="0+"),),
+    ThreeArrays: (
+        Field("listed", "[]int8", "0+"),
+        Field("viewed", "[]int8", "0+"),
+        Field("null", "[]int8", "0+", nullable="0+"),
+    ),
     Texts: (Field("values", "[]string", "0+"),),
     Points: (Field("values", "[]Point", "0+"),),
     Nothings: (Field("values", "[]Nothing", "0+"),),

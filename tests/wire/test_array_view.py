@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aioproducer._core import ArrayView
-from tests.wire.shapes import FLEXIBLE, OLD, Numbers, Point, Points, Texts, program
+from tests.wire.shapes import FLEXIBLE, OLD, Numbers, Point, Points, Texts, ThreeArrays, program
 
 COUNT = 9000
 NUMBERS = [n * 1_000_003 % 2**31 for n in range(COUNT)]
@@ -102,3 +102,13 @@ def test_repr_is_short(pair: Pair) -> None:
     """Its text tells how many elements there are and shows the first three."""
     view, values = pair
     assert repr(view) == f"<{COUNT} elements: {', '.join(map(repr, values[:3]))}, ...>"
+
+
+def test_null_is_no_view_however_little_of_the_budget_is_left() -> None:
+    """A null array is None, also after a view that took more than the rest of the budget."""
+    three = program(ThreeArrays)
+    viewed = [1] * 6000
+    for count in range(1750, 2100):
+        decoded = three.decode(three.encode(ThreeArrays([1] * count, viewed, None)))
+        assert isinstance(decoded.viewed, ArrayView)
+        assert decoded.null is None

@@ -147,4 +147,12 @@ WIRE: Final = (
         "tests/wire/test_codec.py::test_what_is_decoded_has_the_hash_of_what_it_equals",
         since="3.14",
     ),
+    _mutant(
+        "null-array-taken-for-a-view",
+        "_core/messages_build.pxi",
+        "mark.cost > max(0, opening.budget[0]):",
+        "mark.cost > opening.budget[0]:",
+        "A null array after large ones is decoded as a view of the length -1.",
+        "tests/wire/test_array_view.py::test_null_is_no_view_however_little_of_the_budget_is_left",
+    ),
 )
