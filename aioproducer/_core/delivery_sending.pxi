@@ -28,8 +28,8 @@ cdef class Sending:
     def __await__(self):
         if self._inner is not None:
             # As with a coroutine: a second task that took steps of the first would leave the first waiting without end.
-            if self._inner.gi_yieldfrom is not None:
-                raise RuntimeError("this send() is being awaited already")
+            if self._inner.gi_running or self._inner.gi_yieldfrom is not None:
+                refuse_another()
             self._inner = None
         return self
 
@@ -82,6 +82,10 @@ cdef class Sending:
         return f"<Sending {'accepted' if self.delivery is not None else 'waiting'}>"
 
 
+cdef int refuse_another() except -1:
+    raise RuntimeError("this send() is being awaited already")
+
+
 cdef int _sending_step(PyObject *op, PyObject *argument, PyObject **result) except -1:
     cdef Sending sending = <Sending>op
     cdef unsigned char flags = sending._flags
@@ -99,7 +103,11 @@ cdef int _sending_step(PyObject *op, PyObject *argument, PyObject **result) exce
             # The usual case: accepted by the call, answered without a frame.
             return give(sending._delivery, result)
         sending._inner = sending._steps()
-    status = PyIter_Send(<PyObject *>sending._inner, argument, result)
+    elif sending._inner.gi_running:
+        refuse_another()
+    # The step may run user code, which may use this call again: it must not free the running generator.
+    inner = sending._inner
+    status = PyIter_Send(<PyObject *>inner, argument, result)
     if status != STEP:
         sending._flags |= FINISHED
     return status

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer._core import Delivery, Sending
+from aioproducer._core import Delivery, Sending, sending_of
 from tests.state.machines import Machines
 
 
@@ -145,3 +145,28 @@ def test_a_program_that_watches_exceptions_sees_the_usual_ones(m: Machines) -> N
         sys.settrace(None)
     assert isinstance(delivery, Delivery)
     assert "call" in seen
+
+
+class Reentrant:
+    """The entry of a waiting call, whose first step of waiting runs code that awaits the same call again."""
+
+    delivery = None
+
+    def __init__(self, again: Callable[[Sending[Any]], object]) -> None:
+        self.again = again
+        self.sending: Sending[Any] = sending_of(self)
+
+    async def accepted(self) -> Any:
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="awaited already"):
+                self.again(self.sending)
+        return "accepted"
+
+    def withdraw(self) -> None:
+        raise AssertionError("nothing was cancelled")
+
+
+@pytest.mark.parametrize("again", [lambda sending: sending.__await__(), lambda sending: sending.send(None)])
+def test_a_call_that_is_awaited_again_inside_its_first_step(again: Callable[[Sending[Any]], object]) -> None:
+    """It is refused: the step that runs is not freed, and gives its answer."""
+    assert run(Reentrant(again).sending) == "accepted"

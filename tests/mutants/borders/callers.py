@@ -230,7 +230,7 @@ CALLERS: Final = (
     _mutant(
         "two-await-one-call",
         "_core/delivery_sending.pxi",
-        "            if self._inner.gi_yieldfrom is not None:\n",
+        "            if self._inner.gi_running or self._inner.gi_yieldfrom is not None:\n",
         "            if False:\n",
         "A second task takes the place of the first that awaits a send().",
         f"{_DELIVERIES}::test_a_call_that_two_tasks_await",
@@ -347,6 +347,14 @@ CALLERS: Final = (
         "        if not self._rung:\n            waiter = self._loop.create_future()\n",
         "A finalizer sends a record as the sender goes to sleep, and the sender does not wake, as with asyncio's own Event.",
         f"{_FINALIZERS}::test_a_bell_that_rings_as_its_task_goes_to_sleep",
+    ),
+    _mutant(
+        "send-awaited-inside-its-own-step",
+        "_core/delivery_sending.pxi",
+        "    elif sending._inner.gi_running:\n",
+        "    elif False:\n",
+        "A step of a send() that is taken inside another one starts the wait anew, without end.",
+        "tests/core/test_sending.py::test_a_call_that_is_awaited_again_inside_its_first_step",
     ),
     _mutant(
         "send-awaited-twice",
