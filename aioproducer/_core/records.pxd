@@ -107,6 +107,7 @@ cdef class Batch:
     cdef Py_ssize_t body_of(self, View key, View value, Py_ssize_t headers_size, long long timestamp) noexcept
     cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t body,
                         long long timestamp, double now, double deadline, dict deadlines) except -1
+    cdef Octets _written(self)
     cdef int mark_awaited(self) except -1
     cdef int outcome_of(self, int index) except -1
     cdef object error_of(self, int index)

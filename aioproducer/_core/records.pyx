@@ -186,9 +186,15 @@ cdef class Batch:
         """Accept no more records."""
         self.closed = True
 
+    cdef Octets _written(self):
+        if self._octets is None:
+            raise ValueError("this batch is settled: its bytes are gone")
+        return self._octets
+
     def plain_records(self):
         """A copy of the records without the batch's header: the input of a compressor."""
-        return PyBytes_FromStringAndSize(<const char *>self._octets.data + HEADER, self._octets.size - HEADER)
+        cdef Octets octets = self._written()
+        return PyBytes_FromStringAndSize(<const char *>octets.data + HEADER, octets.size - HEADER)
 
     def replace_records(self, bytes payload not None, int compression):
         """Replace the plain records by compressed ones."""
@@ -213,7 +219,7 @@ cdef class Batch:
 
     def stamp(self, long long producer_id, int epoch, int base_sequence, object checksum, bint transactional=False):
         """Close the batch and write its header with this identity; ``checksum`` computes CRC-32C."""
-        cdef Octets octets = self._octets
+        cdef Octets octets = self._written()
         cdef unsigned char *data
         self.closed = True
         if octets.exports:

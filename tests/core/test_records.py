@@ -217,6 +217,17 @@ def test_a_batch_is_settled_once() -> None:
         batch.fail(DeliveryError("late"))
 
 
+def test_a_settled_batch_has_no_bytes_to_read_or_stamp() -> None:
+    """Its memory was given back: reading or stamping it is an error, and touches no memory."""
+    batch = Batch("t", 0, 1000)
+    batch.append(b"k", b"v", None, 1)
+    batch.fail(DeliveryError("refused", topic="t"))
+    with pytest.raises(ValueError, match="settled"):
+        batch.plain_records()
+    with pytest.raises(ValueError, match="settled"):
+        batch.stamp(1, 0, 0, crc32c)
+
+
 def test_the_repr_tells_state() -> None:
     """Topic, partition, records, bytes, outcome."""
     assert repr(batch_of(b"v")) == "<Batch t-3: 1 records, 69 bytes, pending>"
