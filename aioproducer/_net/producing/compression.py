@@ -47,7 +47,12 @@ class Compressor:
 
     def take(self, batch: QueuedBatch) -> None:
         """Compress this batch, now or in a thread."""
-        plain = batch.plain_records()
+        try:
+            plain = batch.plain_records()
+        except ValueError:
+            # User code has ended the batch since it was closed. Not asked before: the answer could change until the read.
+            self._accumulator.compressed(batch, None, self._now())
+            return
         if len(plain) <= INLINE_BYTES:
             self._accumulator.effects.event(self._finish, batch, plain, self._attempt(plain))
         else:

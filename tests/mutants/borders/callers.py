@@ -349,6 +349,15 @@ CALLERS: Final = (
         f"{_FINALIZERS}::test_a_bell_that_rings_as_its_task_goes_to_sleep",
     ),
     _mutant(
+        "ended-batch-is-compressed",
+        "_net/producing/compression.py",
+        "        except ValueError:\n",
+        "        except BufferError:\n",
+        "A batch that a finalizer ends between its closing and its compression ends the producer.",
+        "tests/net/producing/test_compressing.py"
+        "::test_a_batch_that_ends_between_its_closing_and_its_compression",
+    ),
+    _mutant(
         "send-awaited-inside-its-own-step",
         "_core/delivery_sending.pxi",
         "    elif sending._inner.gi_running:\n",

@@ -11,6 +11,7 @@ import pytest
 
 from aioproducer import DeliveryError, Outcome
 from aioproducer._codecs import compress
+from aioproducer._net.producing.compression import Compressor
 from aioproducer._state.queues.batches import QueuedBatch
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, Make, all_acked, memory_in_use, numbers, send_all, warm
@@ -147,3 +148,27 @@ async def test_closing_while_a_thread_compresses(
     report = await producer.close(timeout=0.1)
     let_go.set()
     assert (report.not_written, delivery.outcome) == (1, Outcome.NOT_WRITTEN)
+
+
+async def test_a_batch_that_ends_between_its_closing_and_its_compression(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finalizer may purge it just then: it is not compressed, and the producer goes on."""
+    producer = await warm(make(kafka, compression_type="gzip", linger_ms=60_000), "one")
+    take = Compressor.take
+    purged: list[int] = []
+
+    def late(compressor: Compressor, batch: QueuedBatch) -> None:
+        if not purged:
+            purged.append(producer.purge())
+        take(compressor, batch)
+
+    monkeypatch.setattr(Compressor, "take", late)
+    gone = [producer.send_nowait("one", bytes(500)) for _ in range(3)]
+    await producer.flush(timeout=LIMIT)
+    assert purged == [3]
+    assert [delivery.outcome for delivery in gone] == [Outcome.NOT_WRITTEN] * 3
+    after = await producer.send("one", b"7")
+    assert await all_acked([after])
+    assert numbers(kafka) == [7]
+    assert memory_in_use(producer) == 0
