@@ -187,6 +187,7 @@ cdef class Batch:
         self.closed = True
 
     cdef Octets _written(self):
+        # The bytes of the batch. A settled batch has given them back; reading through None would end the process.
         if self._octets is None:
             raise ValueError("this batch is settled: its bytes are gone")
         return self._octets

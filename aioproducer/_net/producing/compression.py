@@ -50,7 +50,8 @@ class Compressor:
         try:
             plain = batch.plain_records()
         except ValueError:
-            # User code has ended the batch since it was closed. Not asked before: the answer could change until the read.
+            # A finalizer ended the batch after it was closed. A check before the read is not enough: a garbage collection
+            # may run user code between the two.
             self._accumulator.compressed(batch, None, self._now())
             return
         if len(plain) <= INLINE_BYTES:
