@@ -73,13 +73,15 @@ ON_ONE_PYTHON = (
     "tests/state",
     "tests/testing", "tests/vocabulary", "tests/wire",
 )  # fmt: skip
-# This Python runs everything as well, because novelties of an interpreter may show in any test. Left out: the proof,
-# the tests of the sink, which need a Spark of their own, and the tests of the repository.
+# This Python runs nearly everything as well, because novelties of an interpreter may show in any test. Left out: the
+# proof, the tests of the sink, which need a Spark of their own, the tests of the repository, and programs that are
+# started a hundred times (two minutes of processor time): the tests of the command line itself stay.
 NEWEST_PYTHON = "3.14"
 # Between the oldest and the newest Python: the tests that depend on the interpreter. The decisions of the library are
 # the same there.
 NOT_BETWEEN = (*ON_ONE_PYTHON, "tests/api", "tests/net")
 ABOUT_THE_REPOSITORY = ("tests/mutants", "tests/repo", "tests/soak")
+STARTED_PROGRAMS = ("tests/cli/perf", "tests/cli/produce", "tests/examples")
 # The number of processes of pytest-xdist. Many tests wait more than they compute, so a small machine runs more than it
 # has processors.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
@@ -239,7 +241,9 @@ def left_out(version: str) -> tuple[str, ...]:
     """The tests that do not run on this Python: none on the one that runs all."""
     if version == this_python():
         return ()
-    return (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY) if version == NEWEST_PYTHON else NOT_BETWEEN
+    if version == NEWEST_PYTHON:
+        return (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY, *STARTED_PROGRAMS)
+    return NOT_BETWEEN
 
 
 def python_of(version: str) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import queue
 import sys
 import threading
 import time
+import traceback
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -65,16 +67,22 @@ class Reader:
             self.next[record.topic, record.partition] = record.offset + 1
         return records
 
-    def ends(self) -> dict[tuple[str, int], int]:
+    def ends(self, until: float) -> dict[tuple[str, int], int]:
         """The offset after the last record of each partition, as the brokers report it now."""
-        ends = {}
-        for topic, index in self.next:
-            place = TopicPartition(topic, index)
-            offsets = self._consumer.get_watermark_offsets(place, timeout=_ANSWER_LIMIT)
-            if offsets is None:
-                raise TimeoutError(f"no broker reported the end of {topic}-{index}")
-            ends[topic, index] = offsets[1]
-        return ends
+        return {(topic, index): self._end(TopicPartition(topic, index), until) for topic, index in self.next}
+
+    def _end(self, place: TopicPartition, until: float) -> int:
+        # On a busy machine a request may take longer than its limit: it is repeated.
+        while True:
+            limit = min(_ANSWER_LIMIT, max(_POLL, until - time.monotonic()))
+            try:
+                offsets = self._consumer.get_watermark_offsets(place, timeout=limit)
+            except KafkaException:
+                offsets = None
+            if offsets is not None:
+                return int(offsets[1])
+            if time.monotonic() > until:
+                raise TimeoutError(f"no broker reported the end of {place.topic}-{place.partition}")
 
     def close(self) -> None:
         """Close the consumer."""
@@ -147,7 +155,8 @@ class RunningJudge:
         return self._windows.complete(mark.below) or time.monotonic() > until
 
     def _read_to_the_end(self, mark: Mark) -> None:
-        ends, until = self._reader.ends(), time.monotonic() + mark.timeout
+        until = time.monotonic() + mark.timeout
+        ends = self._reader.ends(until)
         while any(self._reader.next[place] < end for place, end in ends.items()) and time.monotonic() < until:
             self._read()
 
@@ -171,7 +180,13 @@ class RunningJudge:
 def main(servers: str, topics: str, disordered: str) -> None:
     """Judge one soak."""
     reader = Reader(servers, json.loads(topics))
-    RunningJudge(reader, frozenset(json.loads(disordered))).run()
+    try:
+        RunningJudge(reader, frozenset(json.loads(disordered))).run()
+    except BaseException:  # noqa: BLE001 - the process ends with it
+        # The listening thread would keep the process alive, and the soak would wait for a verdict without end.
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
     reader.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import socket
 import threading
 from collections import Counter
 
@@ -18,6 +19,7 @@ from tests.soak.gauges import GAUGES, MEGABYTE, Reading
 from tests.soak.judging import history_format
 from tests.soak.judging.history_format import Mark
 from tests.soak.judging.trend import FEWEST
+from tests.soak.programs import JudgeProcess
 from tests.soak.report import Report
 from tests.soak.users import Gate
 
@@ -77,6 +79,21 @@ def test_a_long_error_is_cut() -> None:
     )
     assert isinstance(read, Sent)
     assert read.error.startswith("éé")
+
+
+# -- a judge that cannot judge
+
+
+async def test_a_judge_that_cannot_read_the_log_ends(capfd: pytest.CaptureFixture[str]) -> None:
+    """No broker reports the end of the log: the judge's process ends with the reason, and the soak does not wait for it."""
+    nothing = socket.create_server(("127.0.0.1", 0))
+    with nothing:
+        host, port = nothing.getsockname()
+        judge = await JudgeProcess.start(f"{host}:{port}", {"t": 1}, [])
+        await judge.send(bytearray(), Mark(0, 0.0, 0.1, last=True))
+        with pytest.raises(EOFError, match="ended with code 1"):
+            await judge.verdict()
+    assert "no broker reported the end of t-0" in capfd.readouterr().err
 
 
 # -- gauges

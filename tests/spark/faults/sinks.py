@@ -186,8 +186,11 @@ class FaultyAttempt:
                 self._about_the_commit.start()
 
     def _is_held(self) -> bool:
-        """Only an attempt without another fault is held, once in an epoch: the test watches its end."""
-        if self._faults.query != EXACTLY_ONCE or self._fault is not None or self._attempt > 0:
+        """Only an attempt without another fault is held, once in an epoch: the test watches its end.
+
+        It may be a repeated one: on a busy machine an executor may be lost before any first attempt has come so far.
+        """
+        if self._faults.query != EXACTLY_ONCE or self._fault is not None:
             return False
         try:
             hold(self._faults.folder, self._task[0]).unlink()
