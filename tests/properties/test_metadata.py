@@ -12,7 +12,7 @@ from aioproducer._state.cluster.metadata import MetadataQuestion, Node, TopicFac
 from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from tests.properties.runs import in_parts, run
 from tests.properties.swarm import SwarmMachine
-from tests.state.cluster_answers import MAX_AGE, MAX_IDLE, answer, partition, topic, view
+from tests.state.cluster_answers import MAX_AGE, MAX_IDLE, answer, applied, partition, topic, view
 
 NAMED = ("a", "b", "c")
 NAMES = st.sampled_from(NAMED)
@@ -184,7 +184,7 @@ class ViewMachine(SwarmMachine):
         self.errors = {name: code for name, code in self.errors.items() if name in self.wanted}
         self.denied &= set(self.wanted)
         before = {name: self.view.topic(name) for name in NAMED}
-        update = self.view.answered(self._response(topics), self.now)
+        update = applied(self.view, self._response(topics), self.now)
         self._says_what_it_changed(update, before)
 
     def _response(self, topics: list[Any]) -> MetadataResponse:
@@ -248,7 +248,7 @@ class ViewMachine(SwarmMachine):
         question, self.question = self.question, None
         assert question is not None
         if empty:
-            assert self.view.answered(answer(brokers=()), self.now).unusable
+            assert applied(self.view, answer(brokers=()), self.now).unusable
         else:
             self.view.failed(self.now, self.rng)
         assert self.view.due(self.now) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aioproducer._state.backoff import Backoff
+from aioproducer._state.cluster.facts import Update
 from aioproducer._state.cluster.metadata import MetadataView
 from aioproducer._wire.messages.metadata import (
     MetadataResponse,
@@ -57,6 +58,17 @@ def answer(
     return MetadataResponse(brokers=[broker(id_) for id_ in brokers], topics=list(topics), error_code=error)
 
 
+def applied(known: MetadataView, response: MetadataResponse, now: float) -> Update:
+    """The update by a whole answer, without a pause."""
+    reading = known.answering(response, now)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            update: Update = end.value
+            return update
+
+
 def knowing(
     *topics: MetadataResponseTopic, brokers: Sequence[int] = (1, 2, 3), now: float = 0.0
 ) -> MetadataView:
@@ -66,5 +78,5 @@ def knowing(
         assert each.name is not None
         known.want(each.name, now)
     assert known.due(now) is not None
-    known.answered(answer(*topics, brokers=brokers), now)
+    applied(known, answer(*topics, brokers=brokers), now)
     return known

@@ -143,16 +143,6 @@ class MetadataView:
 
     # -- answers
 
-    def answered(self, response: MetadataResponse, now: float) -> Update:
-        """Apply a whole answer at once."""
-        reading = self.answering(response, now)
-        while True:
-            try:
-                next(reading)
-            except StopIteration as end:
-                update: Update = end.value
-                return update
-
     def answering(
         self, response: MetadataResponse, now: float, by: str | None = None
     ) -> Generator[None, None, Update]:

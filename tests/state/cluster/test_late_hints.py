@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aioproducer._state.cluster.metadata import Update
-from tests.state.cluster_answers import ID_A, ID_B, NO_ID, answer, knowing, partition, topic
+from tests.state.cluster_answers import ID_A, ID_B, NO_ID, answer, applied, knowing, partition, topic
 
 
 @pytest.mark.parametrize(("epoch", "leader"), [(6, 3), (8, 2)])
@@ -15,7 +15,7 @@ def test_the_newer_epoch_wins(epoch: int, leader: int) -> None:
     known.refresh_needed(None, 1.0)
     known.due(1.0)
     known.leader_hint("t", 0, 2, epoch, None)
-    known.answered(answer(topic("t", [partition(0, 3, 7)])), 1.1)
+    applied(known, answer(topic("t", [partition(0, 3, 7)])), 1.1)
     facts = known.topic("t")
     assert facts is not None
     assert facts.partitions.leaders == (leader,)

@@ -17,6 +17,7 @@ from tests.state.cluster_answers import (
     NO_ID,
     Middle,
     answer,
+    applied,
     knowing,
     partition,
     topic,
@@ -34,7 +35,7 @@ def again(known: MetadataView, response: MetadataResponse, now: float) -> Update
     """Ask about everything because of an error, and take in the answer."""
     known.refresh_needed(None, now)
     assert known.due(now) is not None
-    return known.answered(response, now)
+    return applied(known, response, now)
 
 
 # -- first answers
@@ -47,7 +48,7 @@ def test_a_wanted_topic_is_learned() -> None:
     question = known.due(0.0)
     assert question is not None
     assert question.topics == ("t",)
-    update = known.answered(answer(topic("t", [partition(1, leader=2), partition(0)])), 0.0)
+    update = applied(known, answer(topic("t", [partition(1, leader=2), partition(0)])), 0.0)
     assert update == Update(topics_learned=("t",), nodes_changed=True)
     facts = known.topic("t")
     assert facts is not None
@@ -70,7 +71,7 @@ def test_what_nobody_wants_is_not_kept() -> None:
     known = view()
     known.want("t", 0.0)
     known.due(0.0)
-    update = known.answered(answer(topic("t", [partition(0)]), topic("u", [partition(0)]), topic(None)), 0.0)
+    update = applied(known, answer(topic("t", [partition(0)]), topic("u", [partition(0)]), topic(None)), 0.0)
     assert update.topics_learned == ("t",)
     assert known.topic("u") is None
 
@@ -135,7 +136,7 @@ def test_asking_about_a_leader_gets_slower() -> None:
         waits.append(deadline - now)
         now = deadline
         assert known.due(now) is not None
-        known.answered(answer(leaderless), now)
+        applied(known, answer(leaderless), now)
     assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
 
 
@@ -188,7 +189,7 @@ def test_an_older_answer_does_not_undo_a_hint() -> None:
     known.refresh_needed(None, 1.0)
     known.due(1.0)
     known.leader_hint("t", 0, 2, 6, None)
-    assert known.answered(answer(topic("t", [partition(0)])), 1.1) == Update()
+    assert applied(known, answer(topic("t", [partition(0)])), 1.1) == Update()
     assert leaders(known) == (2,)
 
 
@@ -271,7 +272,7 @@ def test_a_topic_that_is_missing_for_a_while_stays_known(code: int) -> None:
     assert leaders(known) == (1,)
     assert known.next_deadline() == pytest.approx(1.1)
     known.due(1.1)
-    assert known.answered(answer(topic("t", [partition(0)])), 1.1) == Update()
+    assert applied(known, answer(topic("t", [partition(0)])), 1.1) == Update()
     assert known.error_of("t") is None
 
 
@@ -302,7 +303,7 @@ def test_sends_to_a_refused_topic_are_no_storm() -> None:
         known.want("t", now)
         if known.due(now):
             asked += 1
-            assert known.answered(answer(topic("t", error=29)), now).topic_errors == (("t", 29),)
+            assert applied(known, answer(topic("t", error=29)), now).topic_errors == (("t", 29),)
         now += 0.01
     assert asked <= 13
 
@@ -458,7 +459,7 @@ def test_a_hint_about_a_partition_that_the_topic_no_longer_has() -> None:
     assert known.due(2.0) is not None
     assert known.leader_hint("t", 1, 2, 9, None).leaders_changed
     told = answer(topic("t", [partition(0)], NO_ID))
-    assert known.answered(told, 2.0) == Update(counts_changed=(("t", 2, 1),))
+    assert applied(known, told, 2.0) == Update(counts_changed=(("t", 2, 1),))
 
 
 def test_with_an_id_lower_epochs_are_never_believed() -> None:
@@ -502,7 +503,7 @@ def test_without_rebootstrap_the_error_is_only_a_failure() -> None:
     """Where starting again is switched off, REBOOTSTRAP_REQUIRED is like any other error."""
     known = view(rebootstrap_after=None)
     known.due(0.0)
-    update = known.answered(answer(error=129), 0.0)
+    update = applied(known, answer(error=129), 0.0)
     assert (bool(update.unusable), update.rebootstrap, known.rebootstrap_due(1e9)) == (True, False, False)
 
 
