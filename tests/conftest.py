@@ -14,6 +14,7 @@ from tests.effort import SCENARIO, SCENARIO_VARIANT, seeds
 
 if TYPE_CHECKING:
     from tests.certificates import Authority, Issued
+    from tests.kafka.secured import SecuredKafka
     from tools.kafka_cluster import KafkaCluster
 
 # By default the coordinator searches for expired transactions every ten seconds.
@@ -46,6 +47,15 @@ def old_kafka() -> Iterator[KafkaCluster]:
 def real_kafka_cluster() -> Iterator[KafkaCluster]:
     """A real Kafka of three nodes: replication factor 3, min.insync.replicas 2."""
     yield from _running(3)
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """A real Kafka of one node with listeners for TLS and SASL."""
+    from tests.kafka.secured import SecuredKafka
+
+    with SecuredKafka.of(tmp_path_factory.mktemp("certificates")) as kafka:
+        yield kafka
 
 
 def _running(nodes: int, **options: Any) -> Iterator[KafkaCluster]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -35,14 +36,15 @@ T = TypeVar("T")
 class WireClient:
     """One connection. Requests may be pipelined with `send` and `receive`."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         self.address = address
+        self._tls = tls
         self._host, port = address.split(",", maxsplit=1)[0].rsplit(":", 1)
         self._port = int(port)
         self._correlation_id = 0
 
     async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
+        self._reader, self._writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
         return self
 
     async def __aexit__(

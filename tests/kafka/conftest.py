@@ -9,7 +9,6 @@ from typing import Final
 
 import pytest
 
-from tests.kafka.secured import SecuredKafka
 from tests.kafka.transactions.levels import finalize
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import QUICK_START
@@ -28,13 +27,6 @@ def transacting_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
     """A real Kafka of one node: 4.3 with both versions of transactions, and 3.9."""
     found: KafkaCluster = request.getfixturevalue(_KINDS[request.param])
     return found
-
-
-@pytest.fixture(scope="session")
-def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """A node with listeners for TLS and SASL."""
-    with SecuredKafka.of(tmp_path_factory.mktemp("certificates")) as kafka:
-        yield kafka
 
 
 @pytest.fixture(scope="session")

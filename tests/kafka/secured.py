@@ -16,13 +16,14 @@ from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import NodePorts, hold_ports
 
 USER: Final = "alice"
+OTHER_USER: Final = "bob"
 # Characters that SASLprep changes and Kafka does not.
 SCRAM_PASSWORD: Final = "\u2460\ufb01x,=canary-7"
 PLAIN_PASSWORD: Final = "alice,=canary-7"
 SESSION_SECONDS: Final = 5.0
 
 _SECURITY: Final = "org.apache.kafka.common.security"
-_PLAIN: Final = f'{_SECURITY}.plain.PlainLoginModule required user_{USER}="{PLAIN_PASSWORD}";'
+_PLAIN: Final = f'{_SECURITY}.plain.PlainLoginModule required user_{USER}="{PLAIN_PASSWORD}" user_{OTHER_USER}="{PLAIN_PASSWORD}";'
 _SCRAM: Final = f"{_SECURITY}.scram.ScramLoginModule required;"
 _TOKEN: Final = (
     f'{_SECURITY}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="unused";'

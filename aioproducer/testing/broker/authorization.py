@@ -99,13 +99,13 @@ class Authorizer:
         api = APIS[api_key].name
         code = self._of_the_request(api, request)
         if code != ErrorCode.NONE:
-            yield _error(code, None)
+            yield error_of(code)
         operation = _OF_TOPICS.get(api)
         if operation is not None:
             names = list(self.cluster.topics) if subjects is None else [name for name, _ in subjects]
             for name in dict.fromkeys(names):
                 if not self._may_topic(api, operation, request, name):
-                    yield _error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+                    yield error_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
 
     def _may_topic(self, api: str, operation: str, request: Any, name: str) -> bool:
         if api == "CreateTopics":
@@ -166,5 +166,6 @@ def _groups(request: Any) -> list[str]:
     return [one.group_id for one in several] if several else [request.group_id]
 
 
-def _error(code: int, topic: str | None) -> Fault:
+def error_of(code: int, topic: str | None = None) -> Fault:
+    """A fault that answers with this error, for the whole request or for one of its topics."""
     return Fault(Target(topic=topic), GiveError(code), times=None)

@@ -11,7 +11,7 @@ from aioproducer._wire.codec import RequestHeader, encode_response
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import ProtocolError
 from aioproducer.testing.broker.authentication.session import Authentication, Session
-from aioproducer.testing.broker.authorization import Authorizer, Permissions
+from aioproducer.testing.broker.authorization import Authorizer, Permissions, error_of
 from aioproducer.testing.broker.call import Call, Handler, Later, Message, NoAnswer
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node
 from aioproducer.testing.broker.effects import Close, Dialogue, HalfClose, Wait, Write, never
@@ -77,6 +77,9 @@ class Broker:
         self.cluster.requests.append(seen)
         step = session.messages if header.api_key == SASL_AUTHENTICATE else 0
         plan = self.rules.plan(Asked(self.node.id, header.api_key, header.client_id, subjects, step))
+        if session.must_close:
+            # Another request came within an exchange of SASL.
+            plan = Plan((error_of(ErrorCode.ILLEGAL_SASL_STATE),))
         if self.permissions is not None and session.user is not None:
             user = Authorizer(self.permissions.get(session.user, ()), self.cluster)
             plan = Plan((*plan.faults, *user.denials(header.api_key, request, subjects)))

@@ -1,6 +1,7 @@
 """The server's side of SASL mechanisms: generators that take messages of the client and give the answers.
 
-A generator is sent each message. It yields a challenge, and returns the `Proven` client, or raises `RefusedError`.
+A generator is sent each message. It yields a challenge, and returns the `Proven` client, or raises `RefusedError`, or
+`UnansweredError`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from aioproducer.testing.broker.authentication.users import RefusedError, Users
+from aioproducer.testing.broker.authentication.users import RefusedError, UnansweredError, Users
 
 _INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
 _SEPARATOR: Final = "\x01"
@@ -78,7 +79,7 @@ def _scram(name: str, hash_name: str, users: Users, first: bytes) -> Exchange:
     signature = hmac.digest(keys.stored, signed, hash_name)
     given = _base64(proof)
     if len(given) != len(signature):
-        raise refused()
+        raise UnansweredError("Kafka cannot combine a proof and a signature of different lengths")
     client_key = bytes(a ^ b for a, b in zip(given, signature, strict=True))
     if not hmac.compare_digest(hashlib.new(hash_name, client_key).digest(), keys.stored):
         raise refused()
@@ -118,7 +119,11 @@ def _claims(token: str) -> dict[str, Any]:
         given = [json.loads(_base64(f"{part}{'=' * (-len(part) % 4)}", b"-_")) for part in (header, body)]
     except ValueError as error:
         raise RefusedError("OAUTHBEARER: the token is not a JWT") from error
-    if not all(isinstance(one, dict) for one in given) or given[0].get("alg") != "none" or signature:
+    if not all(isinstance(one, dict) for one in given):
+        raise RefusedError("OAUTHBEARER: the token is not a JWT")
+    if "alg" not in given[0]:
+        raise UnansweredError("Kafka takes the algorithm of a token for granted")
+    if given[0]["alg"] != "none" or signature:
         raise RefusedError("OAUTHBEARER: the token is not an unsecured JWT")
     claims: dict[str, Any] = given[1]
     return claims

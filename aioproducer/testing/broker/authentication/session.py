@@ -1,8 +1,8 @@
 """The session of a connection: which requests it may send, and what its authentication has come to.
 
 Kafka closes a connection without an answer for a request that is out of order: anything but ApiVersions and
-SaslHandshake at the beginning, anything but SaslAuthenticate within an exchange, and anything but a new authentication
-after the end of the session.
+SaslHandshake at the beginning, and anything but a new authentication after the end of the session. Anything but
+SaslAuthenticate within an exchange is answered with an error first.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import attrs
 from aioproducer._wire.apis import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.authentication.mechanisms import MECHANISMS, Exchange, Proven
-from aioproducer.testing.broker.authentication.users import RefusedError, Users
+from aioproducer.testing.broker.authentication.users import RefusedError, UnansweredError, Users
 
 _LEAST_PAUSE: Final = 1.0
-"""Seconds between two authentications of a connection; Kafka refuses one that comes earlier."""
+"""Seconds between the beginnings of two re-authentications of a connection; Kafka refuses one that comes earlier."""
 
 
 @attrs.frozen(eq=False)
@@ -67,10 +67,14 @@ class Session:
     _mechanism: str | None = None
     _proposed: str = ""
     _exchange: Exchange | None = None
-    _last: float = 0.0
+    _renewed: float | None = None
+    """The beginning of the last re-authentication."""
 
     def admits(self, api_key: int) -> bool:
-        """Whether a request may come now; Kafka closes the connection of one that may not."""
+        """Whether a request is answered at this time: Kafka closes the connection of one that is not.
+
+        Behind an answer to a request within an exchange that is not of SASL the connection ends: see `must_close`.
+        """
         if self.demanded is None:
             return True
         match self.phase:
@@ -81,8 +85,10 @@ class Session:
             case Phase.VERSIONS_KNOWN:
                 admitted = api_key == SASL_HANDSHAKE
             case Phase.EXCHANGING:
-                admitted = api_key == SASL_AUTHENTICATE
+                admitted = True
                 self.messages += 1
+                if api_key != SASL_AUTHENTICATE:
+                    self.phase = Phase.REFUSED
             case Phase.DONE:
                 admitted = not self.is_over or api_key == SASL_HANDSHAKE
             case _:
@@ -108,9 +114,11 @@ class Session:
         """The client names its mechanism: the error code of the answer."""
         if self.demanded is None:
             return ErrorCode.ILLEGAL_SASL_STATE
-        if self.phase is Phase.DONE and (self.ends_at is None or self.clock() - self._last < _LEAST_PAUSE):
-            # The session goes on.
-            return ErrorCode.ILLEGAL_SASL_STATE
+        if self.phase is Phase.DONE:
+            if self.ends_at is None or not self._may_renew():
+                # The session goes on.
+                return ErrorCode.ILLEGAL_SASL_STATE
+            self._renewed = self.clock()
         if mechanism not in self.demanded.mechanisms:
             self.phase = Phase.REFUSED
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -118,8 +126,11 @@ class Session:
         self.messages = 0
         return ErrorCode.NONE
 
-    def answer(self, message: bytes) -> Step:
-        """The answer to a message of the mechanism."""
+    def _may_renew(self) -> bool:
+        return self._renewed is None or self.clock() - self._renewed >= _LEAST_PAUSE
+
+    def answer(self, message: bytes) -> Step | None:
+        """The answer to a message of the mechanism; None: the connection ends without one."""
         if self.demanded is None or self.phase is not Phase.EXCHANGING:
             return Step(
                 ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received without SaslHandshake"
@@ -128,6 +139,8 @@ class Session:
             return self._go_on(self.demanded, message)
         except RefusedError as refusal:
             return self.refuse(ErrorCode.SASL_AUTHENTICATION_FAILED, str(refusal))
+        except UnansweredError:
+            return None
 
     def refuse(self, code: int, message: str | None) -> Step:
         """Refuse the client; the connection ends behind the answer."""
@@ -135,6 +148,8 @@ class Session:
         return Step(code, message)
 
     def _go_on(self, demanded: Authentication, message: bytes) -> Step:
+        if self._mechanism not in (None, self._proposed):
+            raise UnansweredError("the mechanism of a connection does not change")
         try:
             if self._exchange is None:
                 self._exchange = MECHANISMS[self._proposed](demanded.users, message)
@@ -148,21 +163,11 @@ class Session:
             raise RefusedError(
                 f"Cannot change principals during re-authentication from User:{self.user}: User:{proven.user}"
             )
-        if self._mechanism not in (None, self._proposed):
-            raise RefusedError(
-                f"SASL mechanism {self._proposed} requested by client is not supported for re-authentication of "
-                f"mechanism {self._mechanism}"
-            )
-        self.user, self._mechanism, self.phase, self._last = (
-            proven.user,
-            self._proposed,
-            Phase.DONE,
-            self.clock(),
-        )
+        self.user, self._mechanism, self.phase = proven.user, self._proposed, Phase.DONE
         lifetime = demanded.session_lifetime
         if proven.ends_at is not None:
             rest = proven.ends_at - demanded.users.now()
             lifetime = rest if lifetime is None else min(rest, lifetime)
-        self.ends_at = None if lifetime is None else self._last + lifetime
+        self.ends_at = None if lifetime is None else self.clock() + lifetime
         milliseconds = 0 if lifetime is None else max(1, int(lifetime * 1000))
         return Step(ErrorCode.NONE, token=proven.answer, lifetime_ms=milliseconds)

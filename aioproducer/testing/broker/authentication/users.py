@@ -17,6 +17,10 @@ class RefusedError(Exception):
     """The client is not who it claims to be. The text is for the client."""
 
 
+class UnansweredError(Exception):
+    """A message on which Kafka's own code fails, so that the connection ends without an answer."""
+
+
 @attrs.frozen
 class ScramKeys:
     """What a broker stores of a password."""
