@@ -60,6 +60,8 @@ cdef class Sending:
 
     def throw(self, kind, value=None, traceback=None):
         """Throw into the awaited object; part of the coroutine protocol."""
+        if self._inner is not None and self._inner.gi_running:
+            refuse_another()
         self._flags = (self._flags | STARTED) & ~MUST_YIELD
         error = kind if value is None and not isinstance(kind, type) else (kind() if value is None else value)
         if self._inner is None:

@@ -199,7 +199,10 @@ cdef class Batch:
 
     def replace_records(self, bytes payload not None, int compression):
         """Replace the plain records by compressed ones."""
-        self._octets = octets_of(<const unsigned char *>PyBytes_AS_STRING(payload), len(payload))
+        cdef Octets octets = octets_of(<const unsigned char *>PyBytes_AS_STRING(payload), len(payload))
+        # The allocation may have run a finalizer, which may have ended the batch.
+        self._written()
+        self._octets = octets
         self.compression = compression
 
     def read_records(self, bytes plain not None):

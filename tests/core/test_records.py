@@ -217,8 +217,8 @@ def test_a_batch_is_settled_once() -> None:
         batch.fail(DeliveryError("late"))
 
 
-def test_a_settled_batch_has_no_bytes_to_read_or_stamp() -> None:
-    """Its memory was given back: reading or stamping it is an error, and touches no memory."""
+def test_a_settled_batch_has_no_bytes_to_read_stamp_or_replace() -> None:
+    """Its memory was given back: using its bytes is an error, and touches no memory."""
     batch = Batch("t", 0, 1000)
     batch.append(b"k", b"v", None, 1)
     batch.fail(DeliveryError("refused", topic="t"))
@@ -226,6 +226,8 @@ def test_a_settled_batch_has_no_bytes_to_read_or_stamp() -> None:
         batch.plain_records()
     with pytest.raises(ValueError, match="settled"):
         batch.stamp(1, 0, 0, crc32c)
+    with pytest.raises(ValueError, match="settled"):
+        batch.replace_records(b"compressed", 4)
 
 
 def test_the_repr_tells_state() -> None:

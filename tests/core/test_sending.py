@@ -166,7 +166,14 @@ class Reentrant:
         raise AssertionError("nothing was cancelled")
 
 
-@pytest.mark.parametrize("again", [lambda sending: sending.__await__(), lambda sending: sending.send(None)])
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda sending: sending.__await__(),
+        lambda sending: sending.send(None),
+        lambda sending: sending.throw(KeyError()),
+    ],
+)
 def test_a_call_that_is_awaited_again_inside_its_first_step(again: Callable[[Sending[Any]], object]) -> None:
     """It is refused: the step that runs is not freed, and gives its answer."""
     assert run(Reentrant(again).sending) == "accepted"

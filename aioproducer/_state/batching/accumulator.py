@@ -168,8 +168,8 @@ class Accumulator:
         ratio = 1.0 if payload is None else len(payload) / plain
         self.ratios.observe(batch.topic, self.limits.codec, ratio)
         if payload is not None:
-            # Without memory for the copy the plain records are sent.
-            with contextlib.suppress(MemoryError):
+            # Without memory for the copy the plain records are sent. ValueError: a finalizer has ended the batch meanwhile.
+            with contextlib.suppress(MemoryError, ValueError):
                 batch.replace_records(payload, self.limits.codec)
         self.update_readiness(batch.queue, now)
 

@@ -366,6 +366,22 @@ CALLERS: Final = (
         "tests/core/test_sending.py::test_a_call_that_is_awaited_again_inside_its_first_step",
     ),
     _mutant(
+        "error-thrown-inside-the-own-step",
+        "_core/delivery_sending.pxi",
+        "        if self._inner is not None and self._inner.gi_running:\n",
+        "        if False:\n",
+        "An error that is thrown into a send() inside its own step marks it as finished while the step runs.",
+        "tests/core/test_sending.py::test_a_call_that_is_awaited_again_inside_its_first_step",
+    ),
+    _mutant(
+        "ended-batch-takes-compressed-records",
+        "_core/records.pyx",
+        "        self._written()\n",
+        "        pass\n",
+        "A batch that a finalizer has ended holds its compressed records as long as its deliveries are kept.",
+        "tests/net/producing/test_compressing.py::test_a_batch_that_ends_as_its_compressed_records_arrive",
+    ),
+    _mutant(
         "send-awaited-twice",
         "_core/delivery_sending.pxi",
         "    if flags & FINISHED:\n",

@@ -172,3 +172,29 @@ async def test_a_batch_that_ends_between_its_closing_and_its_compression(
     assert await all_acked([after])
     assert numbers(kafka) == [7]
     assert memory_in_use(producer) == 0
+
+
+async def test_a_batch_that_ends_as_its_compressed_records_arrive(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finalizer may purge it just then: it takes no compressed bytes, and the producer goes on."""
+    producer = await warm(make(kafka, compression_type="gzip", linger_ms=60_000), "one")
+    replace = QueuedBatch.replace_records
+    ended: list[QueuedBatch] = []
+
+    def late(batch: QueuedBatch, payload: bytes, compression: int) -> None:
+        if not ended:
+            ended.append(batch)
+            assert producer.purge() == 3
+        replace(batch, payload, compression)
+
+    monkeypatch.setattr(QueuedBatch, "replace_records", late)
+    gone = [producer.send_nowait("one", bytes(500)) for _ in range(3)]
+    await producer.flush(timeout=LIMIT)
+    assert [delivery.outcome for delivery in gone] == [Outcome.NOT_WRITTEN] * 3
+    with pytest.raises(ValueError, match="settled"):
+        ended[0].plain_records()
+    after = await producer.send("one", b"7")
+    assert await all_acked([after])
+    assert numbers(kafka) == [7]
+    assert memory_in_use(producer) == 0
