@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -112,6 +113,54 @@ async def out_of_time(world: World, script: Script, playing: asyncio.Task[None])
     await script.transaction()
 
 
+async def left_twice(world: World, script: Script, playing: asyncio.Task[None]) -> None:
+    """The task is cancelled again while it aborts or joins the end of its transaction."""
+    playing.cancel()
+    for _ in range(_some(world)):
+        await asyncio.sleep(0)
+    await left(world, script, playing)
+
+
+async def started_again(world: World, script: Script, playing: asyncio.Task[None]) -> None:
+    """The task is cancelled, and another one calls `init_transactions()` before or after it has ended."""
+    playing.cancel()
+    for _ in range(_some(world)):
+        await asyncio.sleep(0)
+    with contextlib.suppress(KafkaError):
+        await script.producer.init_transactions()
+    await asyncio.wait([playing])
+    await _next_transaction(script)
+
+
+async def aborted_elsewhere(world: World, script: Script, playing: asyncio.Task[None]) -> None:
+    """Another task aborts the transaction."""
+    with contextlib.suppress(KafkaError):
+        await script.producer.abort_transaction()
+    await asyncio.wait([playing])
+    await _next_transaction(script)
+
+
+async def closing(world: World, script: Script, playing: asyncio.Task[None]) -> None:
+    """Another task closes the producer, which has some time for the end of the transaction or none."""
+    await script.producer.close(timeout=0.02 * _some(world))
+    await asyncio.wait([playing])
+    script.broken_off()
+    await _successor(world, script.books)
+
+
+async def _next_transaction(script: Script) -> None:
+    script.broken_off()
+    # One of them is refused, by the state that the producer was left in.
+    for end in (script.producer.init_transactions, script.producer.abort_transaction):
+        with contextlib.suppress(KafkaError):
+            await end()
+    await script.transaction()
+
+
+def _some(world: World) -> int:
+    return random.Random(world.loop.turns).randrange(12)
+
+
 async def _successor(world: World, books: Books) -> None:
     producer = world.producer(transactional_id=NAME)
     await producer.start()
@@ -122,7 +171,10 @@ async def _successor(world: World, books: Books) -> None:
     script.broken_off()
 
 
-@pytest.mark.parametrize("interruption", [killed, taken_over, left, out_of_time])
+@pytest.mark.parametrize(
+    "interruption",
+    [killed, taken_over, left, out_of_time, left_twice, started_again, aborted_elsewhere, closing],
+)
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.timeout(300)
 def test_interrupted_in_each_turn(version: int, interruption: Interruption) -> None:
