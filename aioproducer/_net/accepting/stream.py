@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from aioproducer._core import Delivery, SendPath
 
 PROGRESS_EVERY = 1000
+# The number of kept deliveries above which those with an outcome are searched for behind one without.
+IN_ORDER = 50_000
 
 
 class Stream:
-    """Counts the outcomes of a stream of deliveries, oldest first."""
+    """Counts the outcomes of a stream of deliveries, oldest first as far as that needs no memory.
+
+    A partition that cannot be written may keep one record for minutes, while millions of others are acknowledged.
+    """
 
     def __init__(self, on_progress: Callable[[int], object] | None) -> None:
         self.waiting: deque[tuple[int, Delivery]] = deque()
@@ -35,8 +40,12 @@ class Stream:
     def sent(self, index: int, delivery: Delivery) -> None:
         """Add a sent record; earlier records with an outcome are counted."""
         self.waiting.append((index, delivery))
-        while self.waiting and self.waiting[0][1].done():
-            self._count(*self.waiting.popleft())
+        waiting = self.waiting
+        if len(waiting) > IN_ORDER and not waiting[0][1].done():
+            # One step per record: about half of the kept deliveries have an outcome at most.
+            waiting.rotate(-1)
+        while waiting and waiting[0][1].done():
+            self._count(*waiting.popleft())
 
     def refused(self, index: int, error: KafkaError) -> None:
         """A record was not accepted."""

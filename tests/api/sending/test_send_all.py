@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from aioproducer import BatchResult, DeliveryError, Producer, Record, RecordError, StateError
+from aioproducer._core import Delivery
+from aioproducer._net.accepting.stream import Stream
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
 from tests.api.support import held_requests, started, values, warm
@@ -97,6 +99,40 @@ async def test_memory_is_bounded(make: Make, kafka: EmbeddedKafka) -> None:
     hold.heal()
     assert (await task).acked == 200
     assert early <= 25
+
+
+async def test_memory_is_bounded_behind_one_partition_that_is_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Records of other partitions are counted, and their deliveries are not kept, while the first record waits."""
+    monkeypatch.setattr("aioproducer._net.accepting.stream.IN_ORDER", 100)
+    kept: list[int] = []
+    progress: list[int] = []
+    sent = Stream.sent
+
+    def watched(self: Stream, index: int, delivery: Delivery) -> None:
+        sent(self, index, delivery)
+        kept.append(len(self.waiting))
+
+    monkeypatch.setattr(Stream, "sent", watched)
+    async with EmbeddedKafka(2) as kafka:
+        kafka.create_topic("two", 2)
+        async with Producer(kafka.bootstrap_servers, linger_ms=0) as producer:
+            await producer.send_and_wait("two", b"", partition=1)
+            hold = kafka.faults.delay(api="Produce", topic="two", partition=0)
+
+            async def source() -> AsyncIterator[Record[Any, Any]]:
+                yield Record("two", b"", partition=0)
+                for _ in range(5000):
+                    yield Record("two", b"", partition=1)
+                    await asyncio.sleep(0)
+                assert progress[-1] >= 4000
+                hold.release()
+
+            result = await producer.send_all(source(), on_progress=progress.append)
+    assert result.acked == 5001
+    assert max(kept) < 1000
+    assert progress[-1] == 5001
 
 
 async def test_progress(producer: Producer) -> None:

@@ -382,6 +382,14 @@ CALLERS: Final = (
         "tests/net/producing/test_compressing.py::test_a_batch_that_ends_as_its_compressed_records_arrive",
     ),
     _mutant(
+        "stream-keeps-deliveries-behind-one",
+        "_net/accepting/stream.py",
+        "            waiting.rotate(-1)\n",
+        "            pass\n",
+        "A stream keeps millions of deliveries that have an outcome behind one that waits for its partition.",
+        "tests/api/sending/test_send_all.py::test_memory_is_bounded_behind_one_partition_that_is_not_written",
+    ),
+    _mutant(
         "send-awaited-twice",
         "_core/delivery_sending.pxi",
         "    if flags & FINISHED:\n",
