@@ -98,7 +98,7 @@ class WireClient:
         return response
 
     async def rest(self) -> bytes:
-        """What comes until the broker closes the connection."""
+        """The bytes that arrive until the broker closes the connection."""
         async with asyncio.timeout(LIMIT):
             try:
                 return await self._reader.read()
@@ -133,7 +133,7 @@ class WireClient:
         await until(lambda: self.describe(name), lambda topic: topic.error_code != 0)
 
     async def describe(self, name: str, version: int = 13) -> MetadataResponseTopic:
-        """What the metadata says about one topic."""
+        """The metadata of one topic."""
         request = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
         topic: MetadataResponseTopic = (await self.ask(request, version)).topics[0]
         return topic
@@ -150,12 +150,12 @@ class WireClient:
     async def produce(
         self, topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1, version: int = 12
     ) -> PartitionProduceResponse:
-        """What became of one batch for one partition."""
+        """The answer for one batch of one partition."""
         request = produce_request(topic, records, partition=partition, acks=acks)
         return await self.only_answer(request, version)
 
     async def only_answer(self, request: ProduceRequest, version: int) -> PartitionProduceResponse:
-        """What became of the only batch of a request."""
+        """The answer for the only batch of a request."""
         response = await self.ask(request, version)
         result: PartitionProduceResponse = response.responses[0].partition_responses[0]
         return result._replace(record_errors=tuple(result.record_errors))
@@ -170,7 +170,7 @@ def produce_request(
 
 
 async def until(ask: Callable[[], Awaitable[T]], good: Callable[[T], bool]) -> T:
-    """The first answer that is good: what a real cluster agrees on takes it a moment."""
+    """The first answer that is good: the brokers of a real cluster need a moment to agree."""
     async with asyncio.timeout(LIMIT):
         answer = await ask()
         while not good(answer):

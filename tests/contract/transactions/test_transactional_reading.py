@@ -29,7 +29,7 @@ class Scene:
         self.other = Transactor(client, f"other-{topic}", topic)
 
     async def seen(self, *, committed: bool = True) -> Seen:
-        """What a reader is given."""
+        """The records and offsets that a reader gets."""
         return await read(self.client, self.topic_id, committed=committed)
 
     async def end(self, *, committed: bool, version: int = 9) -> int:

@@ -67,7 +67,7 @@ NO_MEMBER = Member()
 
 
 class Transactor:
-    """One transactional id, writing to one topic; what a producer would remember is remembered."""
+    """One transactional id that writes to one topic. It keeps its identity and sequence numbers, as a producer does."""
 
     def __init__(self, client: WireClient, transactional_id: str, topic: str) -> None:
         self.client, self.id, self.topic = client, transactional_id, topic
@@ -87,7 +87,7 @@ class Transactor:
     async def ask_init(
         self, timeout_ms: int = 60_000, expected: Who = NOBODY, version: int = 5
     ) -> InitProducerIdResponse:
-        """What InitProducerId answers, when it is done with loading."""
+        """The response to InitProducerId, once the coordinator has loaded its state."""
         request = InitProducerIdRequest(self.id, timeout_ms, *expected)
         answer: InitProducerIdResponse = await until(
             lambda: self.client.ask(request, version), lambda answer: answer.error_code not in _NOT_READY
@@ -103,7 +103,7 @@ class Transactor:
     # ----- writing
 
     async def add(self, *partitions: int, who: Who | None = None, version: int = 3) -> dict[int, int]:
-        """What AddPartitionsToTxn says of each partition."""
+        """The error code of AddPartitionsToTxn for each partition."""
         request = AddPartitionsToTxnRequest(
             (), self.id, *(who or self.who), [AddPartitionsToTxnTopic(self.topic, partitions or (0,))]
         )
@@ -140,7 +140,7 @@ class Transactor:
     # ----- offsets of groups
 
     async def add_group(self, group: str, version: int = 4) -> int:
-        """What AddOffsetsToTxn says."""
+        """The error code of AddOffsetsToTxn."""
         request = AddOffsetsToTxnRequest(self.id, *self.who, group)
         answer = await until(
             lambda: self.client.ask(request, version), lambda one: one.error_code not in _BUSY
@@ -152,7 +152,7 @@ class Transactor:
         self, group: str, offset: int, *, version: int = 4, who: Who | None = None, member: Member = NO_MEMBER,
         metadata: str = "note", topic: str | None = None,
     ) -> int:  # fmt: skip
-        """What TxnOffsetCommit says of one partition."""
+        """The error code of TxnOffsetCommit for partition 0."""
         find = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[group])
         await until(lambda: self.client.ask(find, 6), lambda answer: answer.coordinators[0].error_code == 0)
         one = TxnOffsetCommitRequestPartition(0, offset, -1, metadata)
@@ -168,7 +168,7 @@ class Transactor:
     # ----- the end
 
     async def ask_end(self, *, commit: bool, version: int, who: Who | None = None) -> EndTxnResponse:
-        """What EndTxn answers when no earlier end is in the way."""
+        """The response to EndTxn, once no earlier end is in progress."""
         request = EndTxnRequest(self.id, *(who or self.who), commit)
         answer: EndTxnResponse = await until(
             lambda: self.client.ask(request, version), lambda answer: answer.error_code not in _BUSY
@@ -190,7 +190,7 @@ class Transactor:
         return described.transaction_state
 
     async def describe(self) -> TransactionState:
-        """What DescribeTransactions says."""
+        """The state of the transaction, from DescribeTransactions."""
         answer = await self.client.ask(DescribeTransactionsRequest([self.id]), 0)
         [described] = answer.transaction_states
         assert isinstance(described, TransactionState)
@@ -211,7 +211,7 @@ def _of_group(answer: Any) -> int:
 
 
 class Seen(NamedTuple):
-    """What a reader is given of a partition."""
+    """The records and offsets that a reader gets of a partition."""
 
     offsets: list[int]
     """Of records that are no markers and were not aborted."""
@@ -235,7 +235,7 @@ async def fetch(
 
 
 async def read(client: WireClient, topic_id: bytes, *, committed: bool = True) -> Seen:
-    """What a consumer makes of that answer."""
+    """The records and offsets that a consumer takes from the answer for partition 0."""
     part = await fetch(client, topic_id, committed=committed)
     hidden = {one.producer_id: one.first_offset for one in part.aborted_transactions or ()}
     offsets = []
@@ -253,7 +253,7 @@ async def read(client: WireClient, topic_id: bytes, *, committed: bool = True) -
 async def read_offset(
     client: WireClient, group: str, topic: str, *, stable: bool = False
 ) -> OffsetFetchResponsePartitions:
-    """What OffsetFetch says of partition 0."""
+    """The answer of OffsetFetch for partition 0."""
     asked = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[0])])
     request = OffsetFetchRequest(groups=[asked], require_stable=stable)
     answer = await until(
