@@ -143,6 +143,35 @@ async def test_a_refusal_is_that_of_all_attempts_that_wait(monkeypatch: pytest.M
     assert len(waits.seconds) == 2
 
 
+async def test_renewals_follow_one_another() -> None:
+    """Also without a refusal before: the first one may be refused."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refused = AuthenticationError("no", reason="credentials", code=58)
+    begun: list[bool] = []
+
+    async def renew() -> None:
+        async with refusals.renewal(0.3) as has_turn:
+            begun.append(has_turn)
+            await asyncio.sleep(0)
+            if has_turn:
+                raise refused
+
+    outcomes = await asyncio.gather(*(renew() for _ in range(3)), return_exceptions=True)
+    assert sorted(begun) == [False, False, True]
+    assert [type(each) for each in outcomes] == [AuthenticationError, type(None), type(None)]
+    assert refusals.are_pending
+
+
+async def test_a_renewal_that_takes_long_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its broker may not answer: the next one begins after a second."""
+    waits = Waits(monkeypatch)
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    async with refusals.renewal(LIMIT) as first, refusals.renewal(LIMIT) as second:
+        assert first
+        assert second
+    assert waits.seconds == [1.0, 1.0]
+
+
 async def test_one_attempt_at_a_time() -> None:
     """Behind a refusal the attempts of several brokers wait for one another."""
     refusals = Refusals(asyncio.get_running_loop(), random.Random(1))

@@ -7,6 +7,7 @@ import logging
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -114,6 +115,28 @@ async def test_a_connection_in_use_authenticates_again(listen: Listen) -> None:
     assert first.renew_at(0) < connection.gate.session.began_at < first.ends_at
     assert not ended.is_set()
     connection.close()
+
+
+def _set(event: asyncio.Event, _connection: Connection) -> None:
+    event.set()
+
+
+async def test_refused_renewals_keep_a_distance(listen: Listen) -> None:
+    """One connection is refused; the sessions of the others end before their next attempt would be made (S41)."""
+    brokers = [ShortSessions(3.0) for _ in range(3)]
+    loop = asyncio.get_running_loop()
+    addresses = Addresses(CONFIG, loop, random.Random(1), protocol("PLAIN"))
+    peers = [await listen(broker) for broker in brokers]
+    connections = [await addresses.dial(at("127.0.0.1", peer.port)) for peer in peers]
+    ended = [asyncio.Event() for _ in connections]
+    for connection, end in zip(connections, ended, strict=True):
+        connection.add_close_callback(partial(_set, end))
+        await ask(connection)
+    for broker in brokers:
+        broker.refuses = "credentials"
+    async with asyncio.timeout(LIMIT):
+        await asyncio.gather(*(end.wait() for end in ended))
+    assert sum(broker.seen.count("SaslAuthenticate") for broker in brokers) == len(brokers) + 1
 
 
 async def test_a_connection_without_use_ends_with_its_session(listen: Listen) -> None:

@@ -92,8 +92,10 @@ class Addresses:
             config.socket_connection_setup_timeout_ms / 1000,
             config.socket_connection_setup_timeout_max_ms / 1000,
         )
-        self._renewal = SessionRenewal(loop, rng, config.client_id, config.request_timeout_ms / 1000)
         self._refusals = Refusals(loop, rng)
+        self._renewal = SessionRenewal(
+            loop, rng, config.client_id, config.request_timeout_ms / 1000, self._refusals
+        )
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, tuple[str, int]] = {}
         self._replacement = Replacement(loop, self._open, self._refusals, log_of(config.client_id))

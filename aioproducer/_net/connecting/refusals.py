@@ -14,12 +14,14 @@ from aioproducer._state.backoff import Backoff
 from aioproducer.errors import AuthenticationError, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from random import Random
 
 __all__ = ["Refusals"]
 
 _PAUSE: Final = Backoff(1.0, 30.0)
+# Seconds that an open connection waits for another one to authenticate again: a broker that does not answer holds up no other.
+_AFTER_ONE_ANOTHER: Final = 1.0
 _OF_CREDENTIALS: Final = frozenset(("credentials", "mechanism"))
 
 
@@ -34,6 +36,7 @@ class Refusals:
         self._loop = loop
         self._rng = rng
         self._turn = asyncio.Lock()
+        self._renewing = asyncio.Lock()
         self._count = 0
         self._refusal: KafkaError | None = None
         self._forgotten = asyncio.Event()
@@ -54,18 +57,50 @@ class Refusals:
     async def attempt(self) -> AsyncIterator[None]:
         """Wait for the turn of this attempt, and note its result."""
         async with contextlib.AsyncExitStack() as stack:
-            if count := self._count:
-                await stack.enter_async_context(self._turn)
-                if self._count > count and self._refusal is not None:
-                    raise copy.copy(self._refusal)
-                with anyio.move_on_after(self.not_before - self._loop.time()):
-                    await self._forgotten.wait()
-            try:
+            if self._count:
+                await self._wait(stack)
+            with self._noted():
                 yield
-            except KafkaError as error:
-                self._note(error)
-                raise
-            self._count, self.not_before = 0, -math.inf
+
+    @contextlib.asynccontextmanager
+    async def renewal(self, within: float) -> AsyncIterator[bool]:
+        """The same for an open connection; False if its turn does not come within so many seconds.
+
+        Renewals follow one another also before a refusal, so that one of them is refused first where the credentials do not
+        hold any more.
+        """
+        until = self._loop.time() + within
+        async with contextlib.AsyncExitStack() as stack:
+            with anyio.move_on_after(min(within, _AFTER_ONE_ANOTHER)):
+                await stack.enter_async_context(self._renewing)
+            in_time = True
+            if self._count:
+                with anyio.move_on_after(until - self._loop.time()) as waiting:
+                    await self._wait(stack)
+                in_time = not waiting.cancelled_caught
+            if in_time:
+                with self._noted():
+                    yield True
+            else:
+                yield False
+
+    async def _wait(self, stack: contextlib.AsyncExitStack) -> None:
+        """Wait for the turn and the end of the pause; raises the refusal of another attempt meanwhile."""
+        count = self._count
+        await stack.enter_async_context(self._turn)
+        if self._count > count and self._refusal is not None:
+            raise copy.copy(self._refusal)
+        with anyio.move_on_after(self.not_before - self._loop.time()):
+            await self._forgotten.wait()
+
+    @contextlib.contextmanager
+    def _noted(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaError as error:
+            self._note(error)
+            raise
+        self._count, self.not_before = 0, -math.inf
 
     def _note(self, error: KafkaError) -> None:
         # A code: the broker refused them. Without one, they could not be read.

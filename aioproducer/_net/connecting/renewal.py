@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.connecting.refusals import Refusals
     from aioproducer._state.connecting.dialogue import Dialogue
     from aioproducer._state.connecting.sessions import AuthenticatedSession
 
@@ -51,12 +52,18 @@ class SessionRenewal:
     """Renews the sessions of the connections of one producer, each in a task that ends with the connection."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, rng: Random, client_id: str | None, timeout: float
+        self,
+        loop: asyncio.AbstractEventLoop,
+        rng: Random,
+        client_id: str | None,
+        timeout: float,
+        refusals: Refusals,
     ) -> None:
         self._loop = loop
         self._rng = rng
         self._log = log_of(client_id)
         self._timeout = timeout
+        self._refusals = refusals
         self._tasks: set[asyncio.Task[None]] = set()
         self._warned_at = -math.inf
 
@@ -107,9 +114,15 @@ class SessionRenewal:
         failures = 0
         while (left := session.last_write_at - self._loop.time()) > 0:
             try:
-                renewed = await converse_in_use(
-                    connection, authentication(), timeout=self._timeout, begin_within=left
-                )
+                async with self._refusals.renewal(left) as has_turn:
+                    if not has_turn:
+                        return None
+                    renewed = await converse_in_use(
+                        connection,
+                        authentication(),
+                        timeout=self._timeout,
+                        begin_within=session.last_write_at - self._loop.time(),
+                    )
             except Exception as error:  # noqa: BLE001  # without this task, the connection would outlive its session
                 connection.traffic.authentication_failures += 1
                 self._warn(connection, error)

@@ -28,6 +28,14 @@ _mutant = Kind("security")
 
 SECURITY: Final = (
     _mutant(
+        "renewals-at-the-same-time",
+        "_net/connecting/refusals.py",
+        "                await stack.enter_async_context(self._renewing)\n",
+        "                await asyncio.sleep(0)\n",
+        "The connections of a user that was deleted are refused at the same moment, and the account is locked.",
+        f"{_REFUSED}::test_renewals_follow_one_another",
+    ),
+    _mutant(
         "common-name-accepted",
         "_net/tls/context.py",
         "    context.hostname_checks_common_name = False\n",
@@ -262,16 +270,16 @@ SECURITY: Final = (
     _mutant(
         "attempts-without-a-pause-after-a-refusal",
         "_net/connecting/refusals.py",
-        "            if count := self._count:\n",
-        "            if False and (count := self._count):\n",
+        "            if self._count:\n                await self._wait(stack)\n",
+        "",
         "A wrong password is tried as often as a broker that is down (S41).",
         f"{_REFUSED}::test_the_pauses_grow",
     ),
     _mutant(
         "a-pause-for-each-caller-behind-a-refusal",
         "_net/connecting/refusals.py",
-        "                if self._count > count and self._refusal is not None:\n",
-        "                if False:\n",
+        "        if self._count > count and self._refusal is not None:\n",
+        "        if False:\n",
         "Each of many brokers' dials waits for a pause of its own, and the last caller is told after minutes.",
         f"{_REFUSED}::test_a_refusal_is_that_of_all_attempts_that_wait",
     ),
