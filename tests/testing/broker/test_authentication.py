@@ -341,12 +341,15 @@ def _scram(**more: Any) -> dict[str, Any]:
     [
         (1, lambda token: token.replace(b"r=", b"r=x"), "nonce"),
         (1, lambda token: token.replace(b"i=4096", b"i=1"), "iterations"),
+        (1, lambda token: token.replace(b"i=4096", b"i=2147483647"), "iterations"),
+        (1, lambda token: b",".join((token.split(b",")[0], b"s=", token.split(b",")[2])), "salt is empty"),
         (1, lambda _: b"", "first message"),
+        (2, lambda _: b"", "no signature"),
         (2, lambda _: b"v=AAAA", "signature is wrong"),
         (2, lambda _: b"e=other-error", "other-error"),
     ],
 )
-async def test_a_step_of_a_mechanism_is_changed(
+async def test_b15_a_step_of_a_mechanism_is_changed(
     step: int, change: Callable[[bytes], bytes], reason: str
 ) -> None:
     """The client refuses a broker that cheats in this step, and is accepted when the broker is honest again."""
