@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aioproducer import ConfigurationError, Outcome, Producer, StateError
+from aioproducer._net.securing import calling
 from aioproducer.testing import Certificates, EmbeddedKafka, certificates, unsecured_token
 from tests.net.support import LIMIT, until
 
@@ -278,3 +279,34 @@ async def test_sessions_are_counted() -> None:
                 while not renewed():
                     await producer.send_and_wait("t", b"b")
             assert all(one.authentications == 1 for one in producer.stats().connections)
+
+
+@pytest.mark.parametrize("fault", ["raises", "hangs", "old"])
+async def test_e16_a_token_ends_and_its_provider_fails(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The present token is used to its end; the records go on with the next good one, each of them written once."""
+    monkeypatch.setattr(calling, "LONGEST_CALL", 0.2)
+    ends_soon, never, calls = unsecured_token("alice", 2.0), asyncio.Event(), 0
+
+    async def provide() -> str:
+        nonlocal calls
+        calls += 1
+        if calls > 3:
+            return unsecured_token("alice", 3600.0)
+        if calls > 1 and fault == "raises":
+            raise RuntimeError(fault)
+        if calls > 1 and fault == "hangs":
+            await never.wait()
+        return ends_soon
+
+    async with EmbeddedKafka(1, users={"alice": "x"}, mechanisms=("OAUTHBEARER",)) as kafka:
+        kafka.create_topic("t", 4)
+        async with Producer(kafka.bootstrap_servers, **TOKENS, sasl_token_provider=provide) as producer:
+            deliveries: list[Any] = []
+            async with asyncio.timeout(LIMIT):
+                while calls <= 3:
+                    deliveries.append(await producer.send("t", b"x", partition=len(deliveries) % 4))
+                    await deliveries[-1]
+                deliveries.append(await producer.send("t", b"last", partition=0))
+                await deliveries[-1]
+            await require_all_written_once(kafka, producer, deliveries)
+    assert calls == 4
