@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from aioproducer import AuthorizationError, check_topics, fence
+from aioproducer import AuthorizationError, Producer, TransactionAbortedError, check_topics, fence
 from tools.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.kafka
@@ -36,7 +36,7 @@ def allowed(kind: ResourceType, name: str, operation: AclOperation) -> AclBindin
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[KafkaCluster]:
-    """A topic to write, one only to describe, one without any permission, and a transactional id that is denied."""
+    """A topic to write, one only to describe, one without any permission, a transactional id and a group that are denied."""
     with KafkaCluster(1, settings=AUTHORIZER) as kafka:
         for topic in ("open", "seen", "hidden"):
             kafka.create_topic(topic, 2)
@@ -44,6 +44,7 @@ def guarded() -> Iterator[KafkaCluster]:
             allowed(ResourceType.TOPIC, "seen", AclOperation.DESCRIBE),
             denied(ResourceType.TOPIC, "hidden", AclOperation.DESCRIBE),
             denied(ResourceType.TRANSACTIONAL_ID, "theirs", AclOperation.WRITE),
+            denied(ResourceType.GROUP, "readers", AclOperation.READ),
         ]
         for done in kafka.admin.create_acls(rules).values():
             done.result(LIMIT)
@@ -66,3 +67,17 @@ async def test_transactional_ids(guarded: KafkaCluster) -> None:
     """A denied transactional id is reported by every call that uses it."""
     with pytest.raises(AuthorizationError):
         await fence(["theirs"], guarded.bootstrap_servers)
+
+
+async def test_groups(guarded: KafkaCluster) -> None:
+    """A denied group ends the transaction with the missing permission, and the next transaction succeeds."""
+    async with Producer(guarded.bootstrap_servers, transactional_id="ours") as producer:
+        with pytest.raises(TransactionAbortedError) as caught:
+            async with producer.transaction():
+                await producer.send_and_wait("open", b"aborted")
+                await producer.send_offsets_to_transaction({("open", 0): 1}, "readers")
+        assert isinstance(caught.value.__cause__, AuthorizationError)
+        assert "grant the principal READ" in str(caught.value.__cause__)
+        async with producer.transaction():
+            await producer.send_and_wait("open", b"committed")
+            await producer.send_offsets_to_transaction({("open", 0): 1}, "writers")

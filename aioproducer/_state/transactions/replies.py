@@ -43,6 +43,14 @@ def error_of(reply: Reply) -> BrokerError:
     )
 
 
+def abortable_error(reply: Reply) -> KafkaError:
+    """The error of an answer after which the transaction can only be aborted."""
+    error = error_of(reply)
+    if reply.code in NOT_ALLOWED:
+        return AuthorizationError(advice(reply.code), outcome=error.outcome, cause=error)
+    return error
+
+
 def outcome_of(reply: Reply) -> Outcome:
     """UNKNOWN if an attempt may have been executed all the same."""
     return Outcome.UNKNOWN if reply.undecided else Outcome.NOT_WRITTEN

@@ -17,7 +17,7 @@ from aioproducer._state.transactions.dialogues.steps import (
     UpdateReadiness,
     once,
 )
-from aioproducer._state.transactions.replies import error_of
+from aioproducer._state.transactions.replies import abortable_error
 from aioproducer._state.transactions.table import State
 
 if TYPE_CHECKING:
@@ -74,6 +74,6 @@ def _added(current: CurrentTransaction, step: Ask | AskGroup) -> Dialogue[None]:
     parts.forgotten = parts.forgotten or reply.code in FORGOTTEN
     if reply.answer is Answer.ABORTABLE and current.table.state is State.ABORTING:
         # The transaction is aborted already; the answer came with the call.
-        raise error_of(reply)
+        raise abortable_error(reply)
     yield from require(current, reply)
     parts.opened = True

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
 from aioproducer._state.transactions.dialogues.standing import renewed_after_abort
-from aioproducer._state.transactions.replies import error_of
+from aioproducer._state.transactions.replies import abortable_error
 from aioproducer._state.transactions.table import State
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def require(current: CurrentTransaction, reply: Reply) -> Dialogue[None]:
         return
     is_aborting = current.table.state is State.ABORTING
     if reply.answer is Answer.ABORTABLE and not is_aborting:
-        yield from current.failed(error_of(reply))
+        yield from current.failed(abortable_error(reply))
     else:
         last = reply
         if reply.answer is Answer.SUPERSEDED:
