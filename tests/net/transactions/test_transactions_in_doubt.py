@@ -446,6 +446,25 @@ async def test_a_commit_succeeds_though_the_producer_may_not_go_on(
             await clerk.begin_transaction()
 
 
+async def test_a_commit_succeeds_though_no_epoch_can_be_requested_after_it(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """After a lost answer, version 1 requests a new epoch: a coordinator without that request has committed all the same."""
+    await clerk.begin_transaction()
+    assert await all_acked(await put(clerk, b"a"))
+    ledger.faults.cut(api=END_TXN, before=False, times=1)
+    ledger.faults.alter(
+        lambda answer: answer._replace(api_keys=[one for one in answer.api_keys if one.api_key != 22]),
+        api="ApiVersions",
+        times=None,
+    )
+    await clerk.commit_transaction()
+    assert seen(ledger) == [b"a"]
+    if asked(ledger, "AddPartitionsToTxn"):
+        with pytest.raises(TransactionError, match="lack an API version"):
+            await clerk.begin_transaction()
+
+
 async def test_a_commit_that_close_cuts_short_is_in_doubt(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka
 ) -> None:

@@ -21,7 +21,7 @@ from aioproducer._state.transactions.dialogues.steps import (
 )
 from aioproducer._state.transactions.replies import error_of
 from aioproducer._state.transactions.table import Event, State
-from aioproducer.errors import CommitOutcomeUnknownError, TransactionError
+from aioproducer.errors import CommitOutcomeUnknownError, ProtocolError, TransactionError
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -90,7 +90,13 @@ def _end(current: CurrentTransaction, *, committed: bool) -> Dialogue[None]:
     if parts.level == 1 and (reply.lost or parts.has_lost_attempts):
         # An EndTxn without an answer may arrive late, and would end the next transaction of the same epoch; any other request would
         # open it.
-        renewed = yield from renew(current, current.identity)
+        try:
+            renewed = yield from renew(current, current.identity)
+        except ProtocolError:
+            # The coordinator lacks the request for an epoch. That ends the producer, but it does not undo the commit.
+            if committed:
+                yield ConfirmCommit()
+            raise
         if committed and renewed.answer is not Answer.DONE:
             # A caller that has left learns the error only: no error says that the transaction is not committed.
             error = current.fatal_error(renewed._replace(undecided=renewed.undecided + 1))
