@@ -64,7 +64,8 @@ def _floored(array: Any) -> Any:
     unit = str(array.type).removeprefix("timestamp[").partition(",")[0].rstrip("]")
     plain = array.cast("int64").cast(f"timestamp[{unit}]")
     whole = plain if unit == "s" else pc.floor_temporal(plain, unit="millisecond")
-    return whole.cast("timestamp[ms]", safe=False)
+    # Seconds may be out of the range of milliseconds: an error, not a wrapped number. Other units only become smaller.
+    return whole.cast("timestamp[ms]", safe=unit == "s")
 
 
 def _one_array(column: Any) -> Any:

@@ -144,6 +144,13 @@ async def test_seconds_of_arrow(producer: Producer, kafka: EmbeddedKafka) -> Non
     assert kafka.records("one")[0].timestamp == STAMPS[0]
 
 
+async def test_seconds_of_arrow_that_are_no_milliseconds(producer: Producer, kafka: EmbeddedKafka) -> None:
+    """Seconds beyond the range of milliseconds are refused: 2**62 of them would become 0 milliseconds."""
+    with pytest.raises(RecordError, match="out of bounds"):
+        await producer.send_batch("one", [b"a"], timestamps=pa.array([2**62], pa.timestamp("s")))
+    assert kafka.records("one") == []
+
+
 @pytest.mark.parametrize("given", [[None, STAMPS[1]], pa.array([None, STAMPS[1]], pa.timestamp("ms"))])
 async def test_missing_timestamps_are_now(producer: Producer, kafka: EmbeddedKafka, given: Any) -> None:
     """A null among the timestamps is the time of acceptance."""
