@@ -12,7 +12,7 @@ __all__ = ["DefaultSource"]
 
 
 class ToldWhenAskedFor(DataSource):
-    """The format where it cannot be imported, as on Spark 4.0: who uses it is told why, and nobody else."""
+    """The format where it cannot be imported, as on Spark 4.0: the error that says why is raised only on its use."""
 
     @classmethod
     def name(cls) -> str:

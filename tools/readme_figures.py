@@ -24,7 +24,7 @@ def figures(results: str) -> str:
 
 
 def shown(readme: str) -> str:
-    """What the README shows between the markers."""
+    """The text of the README between the markers."""
     return readme.partition(BEGIN)[2].partition(END)[0]
 
 

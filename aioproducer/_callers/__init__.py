@@ -1,1 +1,1 @@
-"""What a call of a user brings with it: its task, thread and block, and objects of other people's consumers."""
+"""The context of a user's call: its task, thread and block, and objects of consumers of other libraries."""

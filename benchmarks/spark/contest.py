@@ -49,7 +49,7 @@ class Watch:
 
 
 def told_by_tasks() -> list[TaskTime]:
-    """What tasks have written down since the last call."""
+    """The times that tasks have written down since the last call."""
     found = []
     for file in Path(os.environ[FOLDER]).iterdir():
         found.append(TaskTime(**json.loads(file.read_text())))

@@ -71,12 +71,12 @@ Call = Callable[[Wild, Any], Any]
 
 
 def not_everything(topic: Any) -> Any:
-    """What purge() is given: None, and a name, would withdraw the records of the judge as well."""
+    """The topic for purge(): None, or a name, would withdraw the records of the judge as well, and becomes "zoo"."""
     return "zoo" if topic is None or isinstance(topic, str) else topic
 
 
 def functions(producer: Any) -> dict[str, Make]:  # noqa: C901  # one small function for each
-    """What users have called: each raises whatever it is called with, or calls back."""
+    """Functions of users that the producer calls: each raises an error, or calls the producer."""
 
     def raises(error: Callable[[], BaseException]) -> Any:
         def function(*_: Any) -> Any:

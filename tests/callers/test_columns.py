@@ -173,7 +173,7 @@ WRONG_ARRAYS: dict[str, Callable[[], Any]] = {
 
 
 class LikeArrow:
-    """What looks like an Arrow array, with too few offsets."""
+    """An object that looks like an Arrow array, with too few offsets."""
 
     type = "binary"
     offset = 0

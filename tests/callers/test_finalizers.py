@@ -176,7 +176,7 @@ async def test_a_queued_record_is_not_withdrawn_while_it_is_placed(
 
 
 async def test_a_send_is_not_withdrawn_while_it_is_placed(make: Make, kafka: EmbeddedKafka) -> None:
-    """What ends its await comes too late: it has a delivery like every record that is accepted."""
+    """The end of its await comes too late: the record is accepted, and the call has its delivery."""
     producer = await warm(make(kafka, linger_ms=5))
     call = producer.send("one", b"v")
     call.send(None)
@@ -361,7 +361,7 @@ ERRORS = ("NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE", 
 
 @attrs.define
 class Finalizers:
-    """What they do: they send, withdraw and ask to be called, at the will of a seed."""
+    """The actions of finalizers: they send, withdraw and ask to be called, in the order that a seed draws."""
 
     producer: Producer[Any, Any]
     rng: random.Random

@@ -109,7 +109,7 @@ async def test_a_piece_that_raises_at_the_start(
 @pytest.mark.parametrize("name", ERRORS)
 @pytest.mark.parametrize("piece", ["partitioner", "serializer", "coroutine serializer", "interceptor"])
 async def test_errors_that_lie(piece: str, name: str, make: Make, kafka: EmbeddedKafka) -> None:
-    """What a piece raises ends its record, on every way, also when its text cannot be made."""
+    """An error that a piece raises ends its record, on every way, also when its text cannot be made."""
 
     def raises(*_: Any) -> Any:
         error = ERRORS[name]()

@@ -159,7 +159,7 @@ async def test_a_bad_record_fails_its_transaction_only(make: Make, kafka: Embedd
 
 
 async def test_a_caller_that_changes_what_it_gave(producer: Producer[Any, Any], kafka: EmbeddedKafka) -> None:
-    """What no serializer is to make is that of the call: a key, headers, an array of bytes."""
+    """Parts that no serializer makes (a key, headers, an array of bytes) have the values of the time of the call."""
     key, headers, header = bytearray(b"key"), [("h", bytearray(b"header"))], {"d": b"dict"}
     sendings = [
         asyncio.ensure_future(producer.send("one", b"v", key=key, headers=headers)),

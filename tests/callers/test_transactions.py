@@ -213,7 +213,7 @@ async def test_what_the_block_raises(name: str, transactional: Any) -> None:
 
 
 async def test_functions_that_lie(transactional: Any) -> None:
-    """What `run_transaction()` runs may raise anything, half way too, and may be no coroutine function."""
+    """The function for `run_transaction()` may raise anything, half way too, and may be no coroutine function."""
 
     def half() -> Iterator[Any]:
         yield transactional.send("one", b"half", partition=0)

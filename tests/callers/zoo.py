@@ -230,7 +230,7 @@ class LyingGroup(GroupMetadata):
 
 
 class Consumer:
-    """What looks like a consumer of confluent-kafka, and answers so."""
+    """An object that looks like a consumer of confluent-kafka, and answers as it is told to."""
 
     def __init__(self, answer: Make) -> None:
         self.answer = answer
@@ -240,7 +240,7 @@ class Consumer:
 
 
 class Place:
-    """What looks like a partition of another library, with an offset."""
+    """An object that looks like a partition of another library, with an offset."""
 
     def __init__(self, topic: Any, partition: Any, offset: Any, metadata: Any = None) -> None:
         self.topic, self.partition, self.offset, self.metadata = topic, partition, offset, metadata

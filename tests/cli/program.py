@@ -27,7 +27,7 @@ COLOUR = re.compile(r"\x1b\[(?:\d+;)*[349]\d(?:;\d+)*m")
 
 @attrs.frozen
 class Ended:
-    """What a run has left."""
+    """The exit code and the output of a run."""
 
     code: int
     out: str
@@ -35,7 +35,7 @@ class Ended:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The variables of a user who has set nothing that matters."""
+    """The environment variables, without those that users set and that matter to the command."""
     kept = {name: value for name, value in os.environ.items() if name not in SET_BY_PEOPLE}
     return kept | {"TERM": "xterm"} | changes
 

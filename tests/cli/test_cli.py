@@ -171,7 +171,7 @@ def test_what_is_not_installed_is_named(missing: str, way: list[str], tmp_path: 
 
 
 def test_help_loads_no_more_than_it_needs() -> None:
-    """What draws, plots or serves is not imported to print the help."""
+    """Modules that draw, plot or serve are not imported to print the help."""
     code = (
         "import sys; from aioproducer.cli import main; main(['--help'])\n"
         "heavy = {'rich.console', 'rich.progress', 'matplotlib', 'aioproducer.testing'} & set(sys.modules)\n"

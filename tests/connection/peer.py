@@ -188,5 +188,5 @@ def frame(correlation_id: int, body: bytes = b"") -> bytes:
 def versions_answer(
     keys: Sequence[tuple[int, int, int]] = ((0, 0, 13), (3, 0, 13), (18, 0, 4), (22, 0, 6)), **fields: Any
 ) -> ApiVersionsResponse:
-    """What a broker says that it speaks: (API key, lowest, highest)."""
+    """The versions that a broker lists for each API: (API key, lowest, highest)."""
     return ApiVersionsResponse(api_keys=[ApiVersion(*key) for key in keys], **fields)

@@ -480,7 +480,7 @@ async def test_a_failure_behind_a_question_ends_the_connection(
 
 
 async def test_cancelling_in_the_middle_ends_the_connection(connection: Connection, script: Script) -> None:
-    """What waits fails at once, and so does the next request."""
+    """Requests and tasks that wait fail at once, and so does the next request."""
     running, behind = await in_the_middle(connection, script, authentication(), timeout=30)
     drained = asyncio.ensure_future(connection.gate.drained())
     await turns()

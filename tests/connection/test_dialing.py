@@ -65,7 +65,7 @@ def black_hole() -> Iterator[int]:
 
 
 async def test_connection_comes_with_versions_and_takes_requests(listen: Listen) -> None:
-    """What `dial` gives knows the broker's versions and its name, and sends our client id."""
+    """The connection of `dial` knows the broker's versions and its name, and sends our client id."""
     seen: list[tuple[str | None, object]] = []
 
     async def script(wire: Wire) -> None:
@@ -362,7 +362,7 @@ async def test_system_errors_are_retriable(monkeypatch: pytest.MonkeyPatch, numb
 
 @pytest.mark.parametrize(("host", "port"), [("h", 0), ("h", 65536), ("h", -1), ("", 9092), ("h" * 256, 9092)])
 async def test_impossible_addresses_are_refused(host: str, port: int) -> None:
-    """What a broker advertises is checked before it is used (S23)."""
+    """An address that a broker advertises is checked before it is used (S23)."""
     with pytest.raises(ProtocolError, match="address cannot be used"):
         await dial(at(host, port), CONFIG)
 

@@ -70,7 +70,7 @@ def test_frames_survive_a_cut_at_every_byte(body: bytes) -> None:
 def test_bad_length_is_told_the_same_wherever_the_stream_is_cut(
     bodies: list[bytes], length: int, places: list[int]
 ) -> None:
-    """What came before a bad length is delivered, then the same error comes, for any split (A14, B03)."""
+    """Frames before a bad length are delivered, then the same error comes, for any split (A14, B03)."""
     stream = b"".join(map(framed, bodies)) + struct.pack(">i", length) + b"more"
     assembler = FrameAssembler("b", LIMIT, SMALL)
     got: list[bytes] = []
@@ -113,7 +113,7 @@ def test_trusted_peer_may_send_up_to_the_limit() -> None:
     ],
 )
 def test_other_protocols_are_named(head: bytes, hint: str) -> None:
-    """What a web server, a TLS or an SSH server says first is recognised (B03, B16)."""
+    """The first bytes of a web server, a TLS or an SSH server are recognised (B03, B16)."""
     with pytest.raises(ProtocolError, match=hint):
         feed(FrameAssembler("b"), head)
 

@@ -1,4 +1,4 @@
-"""What a transport is given, and what becomes of a transport without its loop."""
+"""The bytes that a transport gets, and the end of a transport without its loop."""
 
 from __future__ import annotations
 

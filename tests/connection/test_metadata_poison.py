@@ -1,4 +1,4 @@
-"""A cluster, or an attacker who answers for it, advertises addresses of others: they get no credential."""
+"""A cluster, or an attacker in its place, advertises addresses of others: they get no credential."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ async def test_handlers_are_told_once_whoever_closes(listen: Listen, connect: Co
 
 
 async def test_close_needs_no_reason(listen: Listen, connect: Connect) -> None:
-    """Closing without a reason still gives the handlers an error that says who closed."""
+    """Closing without a reason still gives the handlers an error that says which side closed."""
     connection = await connect(await listen(Wire.until_closed))
     recorder = ask(connection)
     connection.close()
@@ -276,7 +276,7 @@ async def test_answers_to_requests_that_want_none(
 async def test_bytes_behind_the_last_field_are_told_once(
     listen: Listen, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What stands behind the last field of answers is ignored; one DEBUG line for the connection says so."""
+    """Bytes behind the last field of answers are ignored; one DEBUG line for the connection says so."""
 
     async def script(wire: Wire) -> None:
         for correlation_id in range(2):
@@ -400,7 +400,7 @@ class _Transport(asyncio.Transport):
 
 
 def receive(connection: Connection, piece: bytes) -> None:
-    """What a transport does with bytes that arrive."""
+    """Hand bytes to the connection as a transport does."""
     while piece and not connection.closed:
         place = connection.get_buffer(-1)
         count = min(len(place), len(piece))

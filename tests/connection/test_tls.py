@@ -158,7 +158,7 @@ def presenting(authority: Authority, issued: Issued) -> SecurityProtocol:
 async def test_a_broker_that_accepts_a_certificate(
     authority: Authority, broker_identity: Issued, client_identity: Issued
 ) -> None:
-    """Both sides prove who they are."""
+    """Both sides prove their identity."""
     async with listening(broker_identity.context_of_broker(authority.own.certificate)) as listener:
         security = presenting(authority, client_identity)
         (await dial(at("localhost", listener.port), CONFIG, security)).close()

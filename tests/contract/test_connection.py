@@ -1,4 +1,4 @@
-"""What a broker does with a connection: versions, frames, order."""
+"""The behaviour of a broker on a connection: versions, frames, order."""
 
 from __future__ import annotations
 

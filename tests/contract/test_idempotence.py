@@ -1,4 +1,4 @@
-"""What a partition remembers about producers that number their records."""
+"""The state that a partition keeps of idempotent producers."""
 
 from __future__ import annotations
 

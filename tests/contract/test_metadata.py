@@ -1,4 +1,4 @@
-"""What metadata says about topics that are there, and about those that are not."""
+"""The metadata of topics that exist, and the errors of those that do not."""
 
 from __future__ import annotations
 

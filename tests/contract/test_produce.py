@@ -1,4 +1,4 @@
-"""What Produce appends, what it refuses, and what it says about it."""
+"""Produce: the batches that it appends, those that it refuses, and its answers."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_a_beginning_of_a_second_batch_is_left_out(client: WireClient, nam
 async def test_a_batch_that_contradicts_itself_is_refused(
     client: WireClient, name: str, batch: bytes
 ) -> None:
-    """The log refuses with INVALID_RECORD what its header or its records cannot be."""
+    """The log refuses a batch with INVALID_RECORD if its header or its records are impossible."""
     await client.create_topic(name)
     assert await client.produce(name, batch) == _refused(ErrorCode.INVALID_RECORD, log_start=0)
 

@@ -110,7 +110,7 @@ async def test_every_version_fetches(client: WireClient, name: str, version: int
 
 
 async def test_a_fetch_inside_a_batch_gives_the_whole_batch(client: WireClient, name: str) -> None:
-    """Batches are not cut at the front: the reader skips what it did not ask for."""
+    """Batches are not cut at the front: the reader skips the records before its offset."""
     topic = await client.create_topic(name)
     for _ in range(3):
         await client.produce(name, plain(3))

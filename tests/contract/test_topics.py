@@ -117,7 +117,7 @@ async def test_a_name_given_twice(client: WireClient, name: str) -> None:
 
 
 async def test_validate_only_makes_nothing(client: WireClient, name: str) -> None:
-    """A dry run says what would be made."""
+    """A dry run describes the topic and creates none."""
     made = await _create(client, CreatableTopic(name, 2, 1), validate_only=True)
     assert (made.error_code, made.num_partitions) == (0, 2)
     assert (await client.describe(name)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

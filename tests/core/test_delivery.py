@@ -156,7 +156,7 @@ def test_a_queued_record_moves_to_its_place(m: Machines) -> None:
 
 
 def test_metadata_is_the_tuple_that_it_equals(m: Machines) -> None:
-    """What the core makes without the constructor has the hash of what the constructor makes: sets and dicts find it."""
+    """Metadata that the core makes without the constructor equals, also in its hash, the one that the constructor makes."""
     made = []
     for offset in (7, 8):
         delivery = m.append(b"value")

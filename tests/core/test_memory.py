@@ -1,4 +1,4 @@
-"""What a buffered record costs; tracemalloc does not see the core's memory, so the process is asked."""
+"""The memory of a buffered record; tracemalloc does not see the core's memory, so the process is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What awaiting goes through: the answer of an accepted send, by every protocol in which Python may ask for it."""
+"""Awaiting an accepted send: its answer, by every protocol in which Python may ask for it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ended(awaitable: Any) -> StopIteration:
 
 
 def run(awaitable: Any) -> Any:
-    """What an await gives."""
+    """The result of an await."""
 
     async def awaiting() -> Any:
         return await awaitable

@@ -13,7 +13,7 @@ import attrs
 
 @attrs.frozen
 class Answer:
-    """What a server answered."""
+    """The answer of a server."""
 
     status: int
     body: Any

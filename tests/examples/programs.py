@@ -40,7 +40,7 @@ def example(name: str) -> Path:
 
 
 def environment(kafka: EmbeddedKafka) -> dict[str, str]:
-    """What examples find in theirs."""
+    """The environment variables of the examples."""
     return {**os.environ, "KAFKA": kafka.bootstrap_servers}
 
 

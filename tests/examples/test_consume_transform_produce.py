@@ -44,7 +44,7 @@ async def place_orders(kafka: EmbeddedKafka, numbers: range) -> None:
 
 
 def invoices(kafka: EmbeddedKafka) -> list[tuple[int, bytes]]:
-    """What a reader of committed records finds, by number."""
+    """The committed records of the topic, by number."""
     return sorted((int(each.key or b""), each.value or b"") for each in kafka.records("invoices"))
 
 

@@ -40,7 +40,7 @@ async def kafka(request: pytest.FixtureRequest) -> AsyncIterator[EmbeddedKafka]:
 
 
 def written(kafka: EmbeddedKafka) -> list[tuple[bytes | None, bytes | None]]:
-    """What a reader of committed records finds, by key."""
+    """The committed records of the topic, by key."""
     return sorted((each.key, each.value) for each in kafka.records("hooks"))
 
 

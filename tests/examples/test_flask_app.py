@@ -58,7 +58,7 @@ class FailingProducer:
         self.error = error
 
     def send_threadsafe(self, topic: str, value: bytes, **limits: float) -> Future[RecordMetadata]:
-        """What Producer.send_threadsafe() gives for a record that failed."""
+        """The future of Producer.send_threadsafe() for a record that failed."""
         sent: Future[RecordMetadata] = Future()
         sent.set_exception(self.error)
         return sent

@@ -116,7 +116,7 @@ async def placed() -> httpx.Response:
     ],
 )
 async def test_refused_orders(mock: MockProducer, error: KafkaError, status: int) -> None:
-    """What cannot be accepted has a status of its own; only what may go well later has a Retry-After."""
+    """Each refusal of an order has its status; only one that may succeed later has a Retry-After."""
     mock.fail_send(error)
     answer = await placed()
     assert (answer.status_code, "retry-after" in answer.headers) == (status, status == 503)

@@ -152,7 +152,7 @@ class Explorer:
             raise _Stumbled(self.script(state), error) from error
 
     def _plan(self, world: World, state: int, due: Iterable[str], layer: int) -> None:
-        """What else can happen here is looked at later."""
+        """Note the events that are possible here, to be explored later."""
         self.layers[layer] += [(state, event) for event in (*due, *world.possible())]
         if layer < self.model.most_faults:
             self.layers[layer + 1] += [(state, event) for event in world.faults()]

@@ -40,7 +40,7 @@ FAULTS_OF_THE_ISSUE = (CUT, STRAY, MOVE, EXPIRE, "unordered")
 
 @attrs.frozen
 class Model:
-    """Where the exploration begins, and what may happen."""
+    """The start of an exploration, and the events and faults that are possible in it."""
 
     name: str
     batches: tuple[tuple[int, int], ...]

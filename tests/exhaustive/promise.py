@@ -1,4 +1,4 @@
-"""What must hold in every state of a world, and what in its end."""
+"""The invariants of every state of a world, and those of its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOPIC = "t"
 
 
 def check(world: World) -> None:
-    """What holds at any time."""
+    """Check the invariants of every state."""
     _keeps_its_word(world, at_the_end=False)
     _memory_is_exact(world)
     _requests_are_known(world)
@@ -62,12 +62,12 @@ def only_the_unprovable_waits(world: World) -> None:
 
 
 def history(world: World) -> list[Sent]:
-    """What the producer was given, and what it told."""
+    """The records that the producer got, with the outcomes that it reported."""
     return [_told(record) for record in world.records]
 
 
 def log(world: World) -> list[Found]:
-    """What a reader of the logs finds."""
+    """The records in the logs."""
     return [
         found(TOPIC, partition, offset, None, value, (), None)
         for partition, log in enumerate(world.logs)

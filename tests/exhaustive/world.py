@@ -104,7 +104,7 @@ class World(Wires):
     # -- what can happen
 
     def due(self) -> list[str]:
-        """What happens sooner or later if nothing else does; the first of them keeps a healthy world going."""
+        """The events that come sooner or later if no other does; the first of them keeps a healthy world going."""
         names = [f"answer {node}" for node in NODES if self._can_answer(node)]
         names += [f"arrive {node}" for node in NODES if self.next_to_arrive(node)]
         if self.closed:
@@ -126,7 +126,7 @@ class World(Wires):
         return names + [f"late {at}" for at in range(len(self.strays)) if self._can_come_late(at)]
 
     def faults(self) -> list[str]:
-        """What may strike now."""
+        """The faults that are possible now."""
         if self.closed:
             return []
         return [name for kind in self.model.faults for name in self._faults_of(kind)]
@@ -268,7 +268,7 @@ class World(Wires):
         self.m.accumulator.update_all_readiness(self.m.now)
 
     def told(self) -> None:
-        """Metadata tells the producer who leads."""
+        """Metadata gives the producer the leader of each partition."""
         self.m.stale.clear()
         for partition, leader in enumerate(self.leaders):
             self.m.lead(self.m.queue(partition), leader)

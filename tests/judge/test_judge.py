@@ -165,7 +165,7 @@ def test_the_order_of_what_is_known() -> None:
 
 
 def test_topics_without_an_order() -> None:
-    """What other threads send is not in the order of its numbers."""
+    """Records that other threads send are not in the order of their numbers."""
     swapped = [copy(1, 0), copy(0, 1)]
     assert anomalies([sent(0, offset=1), sent(1, offset=0)], swapped, Rules(unordered=frozenset("t"))) == []
 

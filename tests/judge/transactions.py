@@ -58,7 +58,7 @@ class Finding:
 
 @attrs.frozen
 class Seen:
-    """What a reader of committed records finds at the end: record numbers by partition, and the group's offset."""
+    """The committed records at the end: their numbers by partition, and the offset of the group."""
 
     records: Mapping[Place, Sequence[int]]
     offset: int | None = None

@@ -65,7 +65,7 @@ class Realm:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the programs of Kerberos need."""
+        """The environment variables of the programs of Kerberos."""
         return {"KRB5_CONFIG": str(self.config), "KRB5_KDC_PROFILE": str(self.folder / "kdc.conf")}
 
     def make(self) -> None:

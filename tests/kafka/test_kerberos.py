@@ -83,7 +83,7 @@ async def test_a_ticket_cache_and_a_login_module(kafka: SecuredKafka, tmp_path: 
 
 
 async def failure(kafka: SecuredKafka, **kerberos: str) -> AuthenticationError:
-    """What `ready()` raises at once."""
+    """The error that `ready()` raises."""
     async with Producer(f"localhost:{kafka.kerberos_port}", **settings(kafka, **kerberos)) as producer:
         with pytest.raises(AuthenticationError) as caught:
             await producer.ready(30)

@@ -349,7 +349,7 @@ class MemoryMachine(SwarmMachine):
 
     @rule(partition=st.integers(0, 2), node=st.sampled_from([*NODES, *NODES, NOBODY]))
     def lead(self, partition: int, node: int) -> None:
-        """A partition gets another leader, or none; what it holds and who waits for it goes there."""
+        """A partition gets another leader, or none; its memory and the calls that wait for it go there."""
         queue = self.m.queue(partition)
         if queue.node.node_id != node:
             # The calls that wait for it go behind those that wait there already.
@@ -414,7 +414,7 @@ class MemoryMachine(SwarmMachine):
         assert budget.stuck == sum(share.used for id_, share in shares.items() if self.slow(id_))
 
     def counters_are_true(self) -> None:
-        """What closes the fast path is exactly the number of those who wait."""
+        """The counters that close the fast path equal the number of waiting calls."""
         m = self.m
         singles = [c for c in self.alive if c.waits and c.call.waiting is not None]
         bulks = [bulk for bulk in self.bulks if not bulk.over]

@@ -15,7 +15,7 @@ E = Event
 
 
 class Reference:
-    """What a user may expect, in other words: which transaction is open, whether it is spoilt, and what goes on."""
+    """A reference for the table: whether a transaction is open, whether it is spoilt, and which request is unanswered."""
 
     def __init__(self) -> None:
         self.has_id = False
@@ -69,7 +69,7 @@ class Lives(SwarmMachine):
 
     @rule(good=st.booleans())
     def the_coordinator_answers(self, *, good: bool) -> None:
-        """What goes on ends, and its caller hears of it."""
+        """The request in progress ends, and its caller gets the result."""
         reference = self.reference
         ending = reference.ending
         if reference.dead or ending is None or reference.unheard:

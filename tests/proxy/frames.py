@@ -1,4 +1,4 @@
-"""What can be made of a frame: two of it, another number or length, other bytes, other borders."""
+"""Changes of a frame: two of it, another number or length, other bytes, other borders."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Side(enum.Enum):
 
 
 class Ending(enum.Enum):
-    """What becomes of a connection at the byte where it is cut."""
+    """The ways to end a connection at the byte where it is cut."""
 
     RESET = "both ends get an RST"
     FIN = "the client is told that nothing more will come; what it says is read and thrown away"
@@ -154,7 +154,7 @@ class _ClientEnd(_End):
 
 @attrs.define(eq=False)
 class _Outlet:
-    """What leaves in one direction: at once, or piece by piece."""
+    """The bytes that leave in one direction: at once, or piece by piece."""
 
     end: _End
     _pieces: deque[tuple[bytes, float]] = attrs.field(factory=deque, init=False)

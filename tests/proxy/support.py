@@ -1,4 +1,4 @@
-"""What several tests with the proxy need: a story of records that ends with the judge, and a count of the loop's turns."""
+"""Support for tests with the proxy: a story of records that ends with the judge, and a count of the loop's turns."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Story:
         await turns(2)
 
     async def findings(self, *, duplicates: bool = False) -> list[Finding]:
-        """What the judge says, when every record has its outcome."""
+        """The findings of the judge, when every record has its outcome."""
         await self.end()
         assert self.calls
         return judge(
@@ -101,7 +101,7 @@ class Story:
 
 
 async def outcomes(deliveries: Iterable[Delivery]) -> set[Outcome]:
-    """What became of these; none may hang."""
+    """The outcomes of these deliveries; none may hang."""
     return {await one.wait(LIMIT) for one in deliveries}
 
 
@@ -142,5 +142,5 @@ def disconnected(producer: Producer[Any, Any]) -> bool:
 
 
 def produce_requests(kafka: EmbeddedKafka) -> list[SeenRequest]:
-    """What the broker was asked to write, again and again where it was."""
+    """The Produce requests that the broker got, retries included."""
     return [request for request in kafka.requests if request.api == "Produce"]

@@ -322,7 +322,7 @@ def test_suite_that_breaks_twice_has_failed(tmp_path: Path, until: float) -> Non
 
 
 def test_check_of_another_kind_is_repeated(tmp_path: Path, until: float) -> None:
-    """What fails but once, such as a download, is unstable, and counts once."""
+    """A check that fails but once, such as a download, is unstable, and counts once."""
     left = str(tmp_path / "left")
     once = Check(
         "once", [sys.executable, "-c", f"import os; os.path.exists({left!r}) or exit(open({left!r}, 'x'))"]

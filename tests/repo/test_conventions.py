@@ -71,7 +71,7 @@ def has_reason(path: Path, node: ast.AST) -> bool:
 
 
 def polls(path: Path) -> set[ast.AST]:
-    """What a loop asks again and again until it is so."""
+    """The nodes inside of `while` loops, where a sleep is part of polling."""
     loops = [node for node in nodes(path) if isinstance(node, ast.While)]
     return {inner for loop in loops for inner in ast.walk(loop)}
 

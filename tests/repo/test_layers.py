@@ -40,7 +40,7 @@ def test_every_compiled_module_is_built_and_stubbed() -> None:
 
 
 def read_by(source: Path) -> set[Path]:
-    """What the compiler reads besides a Cython source: its declarations, includes and headers, and what they read."""
+    """The files that the compiler reads for a Cython source: declarations, includes, headers, and the files of these."""
     text = source.read_text()
     names = re.findall(r'(?:^\s*include|extern from)\s+"([^"]+)"', text, re.MULTILINE)
     names += [f"{name}.pxd" for name in re.findall(r"from aioproducer\._core\.(\w+) cimport", text)]

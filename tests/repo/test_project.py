@@ -1,4 +1,4 @@
-"""What a package index shows of the project: addresses, and links that lead somewhere from there."""
+"""The page of the project in a package index: its addresses, and links that work from there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several tests of Python's own faults need."""
+"""Support for tests of Python's own faults."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ async def test_f16_around_the_limit(
 
 
 async def error_of(producer: Producer[Any, Any], way: str, topic: str, value: bytes) -> BaseException | None:
-    """What becomes of one record: None if it is written."""
+    """The error of one record, or None if it is written."""
     if way == "send_batch":
         return (await (await producer.send_batch(topic, [value]))).errors.get(0)
     try:

@@ -1,4 +1,4 @@
-"""What brokers, servers and files give is read to its end, refused with one error, in little time, and no secret is shown.
+"""Input of brokers, servers and files is read to its end or refused with one error, soon, and no secret is shown.
 
 Each input is a valid one with a few changes, or random bytes. `AIOPRODUCER_EFFORT=proof` tries ten million.
 """

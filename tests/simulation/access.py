@@ -25,7 +25,7 @@ class ProviderError(Exception):
 
 @attrs.define(eq=False)
 class Access:
-    """What the cluster demands, and what the provider of the client does."""
+    """The authentication that the cluster demands, and the behaviour of the client's provider."""
 
     mechanism: str
     session: float | None

@@ -45,7 +45,7 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 
 @attrs.frozen
 class WrittenBatch:
-    """What the bytes of a batch say, read without any code of the package."""
+    """The content of the bytes of a batch, read without any code of the package."""
 
     producer_id: int
     epoch: int
@@ -120,7 +120,7 @@ class Path(SendPath[bytes, bytes]):
 
 @attrs.define(eq=False)
 class Call:
-    """What became of a call that had to wait."""
+    """A call that had to wait, and its result."""
 
     waiting: Waiting | None = None
     delivery: Delivery | None = None
@@ -391,7 +391,7 @@ class Machines:
     # -- the broker's side
 
     def drain(self, node_id: int = 1) -> list[QueuedBatch]:
-        """What the next request to this broker holds."""
+        """The batches of the next request to this broker."""
         if self.limits.codec:
             self.accumulator.drainer.close_ready(self.node(node_id), self.now)
         batches = self.effects.event(self.accumulator.drainer.drain, self.node(node_id), self.now)

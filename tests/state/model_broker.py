@@ -1,4 +1,4 @@
-"""A tiny model of what brokers do with Produce requests: logs, and what they remember of idempotent producers."""
+"""A tiny model of brokers that handle Produce requests: logs, and the state of idempotent producers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OK, NOT_LEADER, TIMED_OUT, OUT_OF_ORDER, STALE_EPOCH = 0, 6, 7, 45, 47
 
 @attrs.define
 class ProducerState:
-    """What a partition remembers of one producer: its epoch and its newest batches (ProducerStateEntry)."""
+    """The state that a partition keeps of one producer: its epoch and its newest batches (ProducerStateEntry)."""
 
     epoch: int
     batches: deque[tuple[int, int, int]] = attrs.Factory(lambda: deque(maxlen=REMEMBERED))

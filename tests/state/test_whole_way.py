@@ -139,7 +139,7 @@ def fates(rng: random.Random, trouble: float) -> list[Fate]:
 
 
 def steps(life: Life, rng: random.Random, trouble: float) -> dict[Callable[[], object], float]:
-    """What may happen next, and how often it does."""
+    """The possible next steps, and the weight of each."""
     node = rng.choice(NODES)
     partition = rng.randrange(PARTITIONS)
     return {

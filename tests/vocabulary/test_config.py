@@ -124,7 +124,7 @@ def test_impossible_values_are_refused(settings: dict[str, Any], line: str) -> N
     ],
 )
 def test_values_are_kept_in_one_form(settings: dict[str, Any], kept: object) -> None:
-    """What can be said in several ways is kept in one."""
+    """A setting that can be written in several forms is kept in one."""
     assert getattr(ProducerConfig(SERVER, **settings), next(iter(settings))) == kept
 
 

@@ -168,7 +168,7 @@ def test_text_names_topic_and_partition(cls: type[KafkaError]) -> None:
     "cls", [BrokerError, AuthenticationError, BrokerUnavailableError], ids=lambda c: c.__name__
 )
 def test_text_names_the_broker(cls: type[KafkaError]) -> None:
-    """What happened at a broker says at which."""
+    """The text of an error that happened at a broker names the broker."""
     assert f"broker {SPECIFIC[cls]['broker']}" in str(make(cls))
 
 

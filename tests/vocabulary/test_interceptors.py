@@ -1,4 +1,4 @@
-"""Interceptors: the chain, and that nothing they do reaches the one who sends."""
+"""Interceptors: the chain, and that none of their failures reaches the caller of send()."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_result_that_is_no_record_is_left_out(result: Any, caplog: pytest.LogCap
 
 
 def test_log_has_no_values(caplog: pytest.LogCaptureFixture) -> None:
-    """What the library says about a failure does not have the record's key or value in it."""
+    """The log of a failure does not have the record's key or value in it."""
     run_on_send([Failing(), Returning(lambda: None)], Record("t", b"canary", key=b"canary"), LOG)
     assert caplog.records
     assert not any("canary" in entry.getMessage() for entry in caplog.records)

@@ -1,4 +1,4 @@
-"""Partitioners: where records go, who keeps state, and what a wrong choice becomes."""
+"""Partitioners: the partition of each record, their state, and the errors of wrong choices."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_file_is_read_as_java_reads_it() -> None:
     ],
 )
 def test_broken_escapes_name_the_line(text: str, words: str, tmp_path: Path) -> None:
-    """What Java refuses is refused, with the file and the line where the pair begins."""
+    """An escape that Java refuses is refused, with the file and the line where the pair begins."""
     path = tmp_path / "client.properties"
     path.write_text(text)
     with pytest.raises(ConfigurationError) as caught:
@@ -333,7 +333,7 @@ def test_mapping_may_hold_python_values() -> None:
 
 
 def test_own_settings_have_dotted_names_too() -> None:
-    """What only this library has is written in a file in the same way."""
+    """Settings that only this library has are written in a file in the same way."""
     config = ProducerConfig.from_properties({**SERVER, "close.timeout.ms": "10", "linger.awaited": "true"})
     assert (config.close_timeout_ms, config.linger_awaited) == (10, True)
 

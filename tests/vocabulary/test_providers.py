@@ -130,7 +130,7 @@ def test_references_as_in_kafka(text: str, expected: str) -> None:
 
 
 def test_a_value_is_not_searched_again() -> None:
-    """What a provider gives is data."""
+    """The value of a provider is data: a reference in it is not replaced."""
 
     class Reference:
         def get(self, path: str, key: str, /) -> str:

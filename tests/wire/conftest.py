@@ -1,4 +1,4 @@
-"""What the tests of the codec share."""
+"""The fixture that the tests of the codec share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the decoder refuses, rule by rule; each refusal is a `ProtocolError` that names the field."""
+"""The input that the decoder refuses, rule by rule; each refusal is a `ProtocolError` that names the field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the encoder refuses: values that a field cannot hold, with an error that names the field."""
+"""The values that the encoder refuses because a field cannot hold them; the error names the field."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Contact:
     """The connections for one purpose, of which there is one at a time.
 
-    One in place of another that was idle, or was left for a better broker, is a DEBUG line: nothing was wrong. So are all
-    (`level`) of those who ask a few questions and leave.
+    A connection that replaces an idle one, or one that was left for a better broker, is a DEBUG line: nothing was wrong.
+    `level` is that of the first connection, and of one after a failure; short sessions set it to DEBUG.
     """
 
     def __init__(self, log: Log, level: int = logging.INFO) -> None:

@@ -1,4 +1,4 @@
-"""What the transactions of a producer ask of the producer."""
+"""The interface of a producer for its transactions."""
 
 from __future__ import annotations
 

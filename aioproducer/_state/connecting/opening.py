@@ -31,7 +31,7 @@ _OURS: Mapping[int, tuple[int, int]] = {
 
 @attrs.frozen
 class BrokerVersions:
-    """What one broker speaks, as it said when this connection was opened.
+    """The API versions and features of one broker, as it listed them when this connection was opened.
 
     `features` are the cluster's finalized feature levels ("transaction.version": 2), valid as of `features_epoch`;
     -1 says that the broker does not know them.
@@ -80,7 +80,7 @@ Authenticate: TypeAlias = Callable[[BrokerVersions], Dialogue[AuthenticatedSessi
 
 @attrs.frozen
 class Opened:
-    """What the opening of a connection has found out. `session` is None where no authentication was needed."""
+    """The result of opening a connection. `session` is None where no authentication was needed."""
 
     versions: BrokerVersions
     session: AuthenticatedSession | None = None
@@ -126,7 +126,7 @@ def _error_code(frame: bytes) -> int:
 
 
 def negotiated(broker: str, answer: ApiVersionsResponse) -> BrokerVersions:
-    """What follows from a broker's answer; `ProtocolError` if it makes no sense or has nothing for a producer."""
+    """The versions to use with a broker; `ProtocolError` if its answer is invalid or has no version for a producer."""
     ranges = _ranges(broker, answer.api_keys)
     chosen = {key: version for key in ranges if (version := _common(key, ranges[key])) is not None}
     known = answer.finalized_features_epoch >= 0

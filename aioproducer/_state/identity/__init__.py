@@ -1,1 +1,1 @@
-"""The producer id and its epoch: who raises it, and whether another producer has taken it over."""
+"""The producer id and its epoch: how the epoch is raised, and whether another producer has taken the id over."""

@@ -72,7 +72,7 @@ class Sequences(ABC):
     def remade(self, queue: PartitionQueue) -> None:
         """The topic was deleted and created again: its leaders know nothing of this producer.
 
-        What still answers for batches that were numbered before may be the former topic.
+        Answers for batches that were numbered before may still come from the former topic.
         """
         queue.confirmed_at = NEVER
         queue.numbered_before = queue.numbered
@@ -140,7 +140,7 @@ class Sequences(ABC):
         return not queue.in_flight and any(other.dirty for other in queue.sent)
 
     def newer_in_doubt(self, queue: PartitionQueue, batch: QueuedBatch) -> QueuedBatch | None:
-        """The leader goes on from another number than that of this batch, which may be in its log: what to ask for next.
+        """The batch to send next when the leader expects another sequence than that of this batch, which may be in its log.
 
         A restarted leader knows only the newest batch of each producer, and does not recognize earlier batches as
         duplicates. But it accepts batches in order: a batch that it knows, or accepts, proves that all earlier ones are

@@ -1,1 +1,1 @@
-"""The data of the queues: batches, the queue of each partition, and what flushes and gaps say of them."""
+"""The data of the queues: batches, the queue of each partition, flushes, and gaps."""

@@ -22,7 +22,7 @@ class Failure(NamedTuple):
 
 
 class Flush:
-    """One `flush()`: what it waits for, and what became of that meanwhile.
+    """One `flush()`: the number of records that it waits for, and the outcomes of those that ended meanwhile.
 
     A batch stays open for records that come later, or each of many flushes would leave a batch of its own behind.
     """
@@ -30,7 +30,7 @@ class Flush:
     __slots__ = ("acked", "began", "error", "errors", "failures", "not_written", "unknown", "waiting")
 
     def __init__(self) -> None:
-        # What had its outcome before.
+        # The counts of the records that had their outcomes before.
         self.began: Told = NOTHING
         self.waiting = 0
         # The process had no memory to follow one of its records, so that its end cannot be noticed.

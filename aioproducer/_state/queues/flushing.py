@@ -1,4 +1,4 @@
-"""What becomes of the records of a flush: they get a place, are written, fail, or move to other batches."""
+"""The steps of the records of a flush: they get a place, are written, fail, or move to other batches."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Wakes(Protocol):
 
 
 class OpensBatches(Protocol):
-    """What a partition asks of the accumulator, on behalf of the compiled fast path."""
+    """The methods of the accumulator that a partition calls for the compiled fast path."""
 
     def roll(self, queue: PartitionQueue, now: float, *, awaited: bool = False) -> None: ...
 

@@ -34,7 +34,7 @@ class Message(NamedTuple):
 
 
 class Api(NamedTuple):
-    """What one API key stands for; the versions are those that are stable."""
+    """The API of one key; its versions are the stable ones."""
 
     key: int
     name: str

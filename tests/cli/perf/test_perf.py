@@ -42,7 +42,7 @@ async def perf(kafka: EmbeddedKafka, records: int, *more: str | Path, rate: str 
 
 
 def test_lines_of_kafkas_own_tool_are_recognised() -> None:
-    """What these tests look for is what Kafka's tool prints."""
+    """The patterns of these tests match the lines that Kafka's tool prints."""
     assert WINDOW.fullmatch(KAFKAS_WINDOW)
     assert TOTAL.fullmatch(KAFKAS_TOTAL)
     assert STEADY.fullmatch(KAFKAS_STEADY)

@@ -48,7 +48,7 @@ async def test_interrupt_ends_an_endless_input(kafka: EmbeddedKafka, number: sig
 
 
 async def test_interrupt_says_what_was_not_delivered(kafka: EmbeddedKafka) -> None:
-    """What has no answer within the close limit is named as perhaps written."""
+    """A record without an answer within the close limit is named as perhaps written."""
     unanswered = kafka.faults.drop_answer(times=None)
     process = await open_ended(kafka, "-X", "close.timeout.ms=200")
     await unanswered.reached()

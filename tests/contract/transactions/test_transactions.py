@@ -152,7 +152,7 @@ async def test_a_transactional_id_that_nobody_initialized_adds_nothing(
 
 
 async def _many(transactor: Transactor, who: Who, *, verify: bool, version: int) -> dict[int, int]:
-    """What brokers ask each other, about one transaction and both partitions."""
+    """The error codes of AddPartitionsToTxn as between brokers, for one transaction and both partitions."""
     topics = [AddPartitionsToTxnTopic(transactor.topic, [0, 1])]
     asked = [AddPartitionsToTxnTransaction(transactor.id, *who, verify, topics)]
     answer = await transactor.client.ask(AddPartitionsToTxnRequest(asked), version)

@@ -87,7 +87,7 @@ STREAMS: Final[dict[str, Stream]] = {
 
 
 class Hostile:
-    """What all connections share."""
+    """The state that all connections share."""
 
     def __init__(self, stream: Stream, wanted: int, good: int) -> None:
         self.stream = stream

@@ -18,7 +18,7 @@ async def start(module: str, *arguments: object) -> Process:
 
 
 def numbers(text: bytes) -> list[int]:
-    """What a program prints."""
+    """The numbers in the output of a program."""
     return [int(word) for word in text.split()]
 
 

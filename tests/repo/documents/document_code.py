@@ -40,7 +40,7 @@ PIECE = re.compile(
 
 
 class Kind(enum.Enum):
-    """What a fence holds, and so what runs it."""
+    """The content of a fence, which decides how it is run."""
 
     PROGRAM = "program"
     TESTS = "tests"
@@ -74,7 +74,7 @@ def name_of(document: Path) -> str:
 
 
 def kind_of(info: str, body: str) -> Kind:
-    """What a fence with this first line holds."""
+    """The kind of a fence with this first line and this body."""
     language, _, library = info.partition(" ")
     if language == "python" and library:
         return Kind.FOREIGN if library in LIBRARIES else Kind.UNKNOWN

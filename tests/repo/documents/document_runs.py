@@ -72,7 +72,7 @@ def write_properties(kafka: EmbeddedKafka) -> None:
 
 
 def names_for(producer: Producer, kafka: EmbeddedKafka) -> dict[str, Any]:
-    """What fragments need not import or make."""
+    """The names that fragments use without importing or making them."""
     public = {name: getattr(aioproducer, name) for name in aioproducer.__all__}
     modules = {
         "asyncio": asyncio,

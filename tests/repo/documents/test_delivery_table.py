@@ -45,7 +45,7 @@ async def delivery_in(state: str, producer: Producer) -> Delivery:
 
 
 def said(delivery: Delivery, call: str) -> str:
-    """What a call says, in the words of the table."""
+    """The result of a call, in the words of the table."""
     try:
         value = getattr(delivery, call.removesuffix("()"))()
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""What README, docs and examples name is there: links, commands, methods, figures, versions."""
+"""Links, commands, methods, figures and versions in README, docs and examples exist."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_make_targets_exist() -> None:
 
 
 def test_extras_exist() -> None:
-    """What can be installed with the package, by its name in brackets, is an extra of it."""
+    """Each name in brackets behind the package in `pip install` is an extra of it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = {words[-1] for words in commands() if words[:2] == ("pip", "install")}
     named = {extra for each in asked for extra in re.findall(r"\[(\w+)\]", each)}
@@ -114,7 +114,7 @@ async def test_our_commands_exist(tmp_path: Path) -> None:
 
 
 async def help_of(command: str, folder: Path) -> str:
-    """What a command says of itself; it fails where there is no such command."""
+    """The help of a command; it fails where there is no such command."""
     wide = {"COLUMNS": "200", "NO_COLOR": "1", "HOME": os.environ.get("HOME", "")}
     return await run(sys.executable, "-m", "aioproducer", command, "--help", folder=folder, **wide)
 

@@ -1,4 +1,4 @@
-"""What docs/migrating.md says of other libraries: code before and code after it do the same."""
+"""docs/migrating.md: the code for other libraries and the code after migration do the same."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pairs() -> list[tuple[Block, Block]]:
 
 
 async def written(program: Block, folder: Path) -> Written:
-    """What a program writes: partition, key, value and headers of each record, in the order of the log."""
+    """The records of a program: partition, key, value and headers of each, in the order of the log."""
     async with EmbeddedKafka() as kafka:
         kafka.create_topic("orders", PARTITIONS)
         await run_program(program.source, folder, kafka)

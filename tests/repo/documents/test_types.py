@@ -26,7 +26,7 @@ def lines_that_are_wrong() -> set[int]:
 
 
 def output_of(*command: str) -> str:
-    """What a type checker prints; one that cannot run at all fails the test."""
+    """The output of a type checker; one that cannot run at all fails the test."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
     run = subprocess.run(
         [sys.executable, "-m", *command],

@@ -17,7 +17,7 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 
 def run(*command: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> str:
-    """What a program printed that ended well; a failed one fails the test, with its whole output."""
+    """The output of a program that ended well; a failed one fails the test, with its whole output."""
     result = start(*command, cwd=cwd, env=env)
     assert result.returncode == 0, f"{command}\n{result.stdout}"
     return result.stdout

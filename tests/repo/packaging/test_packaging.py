@@ -41,7 +41,7 @@ def test_wheel_holds_compiled_modules_and_their_stubs(wheel: Path) -> None:
 
 
 def test_compiled_modules_have_no_symbols(wheel: Path) -> None:
-    """What a linker leaves for debuggers is five times the code; in the tree it stays."""
+    """The wheel has no symbols for debuggers, which take five times the code; the libraries in the tree keep them."""
     with zipfile.ZipFile(wheel) as archive:
         libraries = {name: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
     assert len(libraries) == len(compiled_modules())

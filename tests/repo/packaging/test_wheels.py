@@ -55,7 +55,7 @@ def test_wheels_are_built_for_every_released_python(platform: str) -> None:
 # ------------------------------------------------------------------------------------------ the proof
 @attrs.frozen
 class Proof:
-    """What came of a wheel that was used where nothing can be compiled."""
+    """The result of using a wheel where nothing can be compiled."""
 
     name: str
     environment: Path
@@ -80,7 +80,7 @@ def bare(python: Path) -> dict[str, str]:
 
 
 def copy_of_the_tests(sdist: Path, folder: Path) -> Path:
-    """What cibuildwheel would copy, from the sdist: with it the sdist is complete, and this tree out of sight."""
+    """The tests that cibuildwheel would copy, from the sdist: this proves the sdist complete, without this tree."""
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     (unpacked,) = folder.iterdir()

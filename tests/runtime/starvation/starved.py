@@ -66,7 +66,7 @@ class Trial:
 
 
 def starved(nth: int, call: Callable[[], Any], *, own: bool) -> tuple[Any, bool]:
-    """What the call returned while its nth allocation failed, and whether it has so many."""
+    """The result of the call while its nth allocation failed, and whether it has so many."""
     answer: Any = _Raised
     starvation.fail(nth, own)
     try:
@@ -232,7 +232,7 @@ def every(call: Callable[[], Any]) -> int:
 
 
 def pieces() -> None:
-    """What the core keeps in memory of its own: places of a bulk send, moments of acceptance, bytes."""
+    """The memory that the core allocates itself: places of a bulk send, moments of acceptance, bytes."""
     failed = every(partial(BatchDelivery, "t", 10, asyncio.get_running_loop()))
     batch = Batch("t", 0, 1 << 20)
     for moment in range(200):
@@ -243,7 +243,7 @@ def pieces() -> None:
 
 
 def miscounted(producer: Producer[Any, Any], history: StarvedHistory) -> list[str]:
-    """What the producer counts otherwise than its callers, who have sent two records more.
+    """The difference between the counts of the producer and of its callers, which have sent two records more.
 
     A queued record of `send_nowait` that finds no memory when its turn comes has failed: its caller has its delivery.
     """

@@ -147,7 +147,7 @@ async def test_f19_no_memory_to_settle_an_answer(
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """What blocking jobs wait for."""
+    """The event that blocking jobs wait for."""
     event = threading.Event()
     yield event
     event.set()

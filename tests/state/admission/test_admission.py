@@ -38,7 +38,7 @@ def release(m: Machines) -> None:
 
 
 def test_what_a_withdrawn_record_took_is_given_on_when_its_batch_leaves() -> None:
-    """The batch is written without it, and only then is smaller: who waits for that need not wait for the answer."""
+    """The batch is written without it, and only then is smaller: a call that waits for memory gets it before the answer."""
     m = Machines(attrs.evolve(LIMITS, batch_size=400), memory=600).introduced(1)
     large = m.append(bytes(200), partition=0)
     m.append(bytes(100), partition=0)
@@ -75,7 +75,7 @@ def test_the_line_of_a_topic_keeps_its_order() -> None:
 
 
 def test_a_serializer_holds_up_those_behind_it() -> None:
-    """A call whose record is not ready keeps its place; who comes after it for the same topic waits."""
+    """A call whose record is not ready keeps its place; later calls for the same topic wait."""
     m = Machines().introduced(1)
     slow = m.call(None, partition=0)
     quick = m.call(b"quick", partition=0)
@@ -488,7 +488,7 @@ def test_the_end_refuses_everybody() -> None:
 
 
 def test_closing_spares_queued_records() -> None:
-    """What send_nowait accepted is still sent when the producer closes; who merely waits is refused."""
+    """A record that send_nowait accepted is still sent when the producer closes; a call that merely waits is refused."""
     m = Machines()
     queued = m.call(b"v", partition=0, held=True)
     waits = m.call(b"w", partition=0)

@@ -1,4 +1,4 @@
-"""What a split batch held is held by its parts, until they have their outcomes."""
+"""The parts of a split batch hold its memory until they have their outcomes."""
 
 from __future__ import annotations
 

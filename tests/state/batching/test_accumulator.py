@@ -1,4 +1,4 @@
-"""What becomes ready when, and what goes into a request."""
+"""The moments at which batches become ready, and the batches of a request."""
 
 from __future__ import annotations
 

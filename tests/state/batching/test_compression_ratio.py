@@ -52,7 +52,7 @@ def test_a_split_ends_all_hope() -> None:
 
 
 def test_topics_and_codecs_are_apart() -> None:
-    """What one topic or codec shows says nothing of another."""
+    """The ratio of a topic and codec does not change those of other topics or codecs."""
     ratios = CompressionRatios()
     ratios.observe("t", GZIP, 0.1)
     assert (ratios.of("t", ZSTD), ratios.of("u", GZIP)) == (1.0, 1.0)

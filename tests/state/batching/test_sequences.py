@@ -376,7 +376,7 @@ def test_a_newer_one_that_ends_is_not_asked_for(m: Machines) -> None:
 
 
 def test_numbers_of_a_dirty_batch_are_never_given_to_others(m: Machines) -> None:
-    """What follows an unknown outcome is sent under a new epoch: 0 of that is another number than 0 of the old one."""
+    """A batch after an unknown outcome is sent under a new epoch: its sequence 0 is not that of the old epoch."""
     (batch,) = send(m, 1)
     m.lose(batch)
     expire(m)

@@ -37,7 +37,7 @@ def test_a_known_producer_sends_several(m: Machines) -> None:
 
 
 def test_under_a_new_producer_id_the_first_goes_alone(m: Machines) -> None:
-    """What the leader knows of the producer, it knows of the former id."""
+    """The leader keeps the state of the former id only."""
     m.sequences.obtained(*NEWER)
     assert goes_alone(m)
 

@@ -1,4 +1,4 @@
-"""What the metadata view knows, and keeps knowing."""
+"""The metadata view: the topics and leaders that it knows, and keeps."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_an_older_answer_does_not_undo_a_hint() -> None:
 
 
 def test_a_hint_in_the_middle_of_a_large_answer_stays() -> None:
-    """What a hint says while an answer is being read in slices is not lost when its topic is complete."""
+    """A hint that comes while an answer is being read in slices is kept when its topic is complete."""
     rows = [partition(index) for index in range(2 * SLICE)]
     known = knowing(topic("t", rows))
     known.refresh_needed(None, 1.0)

@@ -173,7 +173,7 @@ def test_failures_are_repeated_with_growing_waits() -> None:
 
 
 def test_a_failed_partial_question_stays_partial() -> None:
-    """What failed is asked again, and nothing more."""
+    """Only the question that failed is asked again."""
     asked = settled("t")
     asked.want("u", 1.0)
     asked.ask_for("u", 1.0)

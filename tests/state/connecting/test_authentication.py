@@ -166,7 +166,7 @@ def test_an_endless_exchange_is_ended() -> None:
 
 
 def test_an_authentication_that_is_given_up_closes_its_exchange() -> None:
-    """What it holds, such as the context of a ticket, is released."""
+    """Resources that the exchange holds, such as the context of a ticket, are released."""
     closed: list[bool] = []
 
     def held() -> SaslExchange:

@@ -43,7 +43,7 @@ def test_name_that_a_certificate_must_have(host: str, name: str) -> None:
 
 @pytest.mark.parametrize(("host", "port"), [("h", 0), ("h", 65536), ("h", -1), ("", 9092), ("h" * 256, 9092)])
 def test_impossible_addresses_are_refused(host: str, port: int) -> None:
-    """What a broker advertises is checked before it is used (S23)."""
+    """An address that a broker advertises is checked before it is used (S23)."""
     with pytest.raises(ProtocolError, match="address cannot be used"):
         BrokerEndpoint.advertised(host, port, 1).require_valid()
     BrokerEndpoint.advertised("h" * 255, 65535, 1).require_valid()

@@ -1,4 +1,4 @@
-"""What an answer, a lost connection or a deadline means for records; and that memory comes back on every way."""
+"""The outcomes of records after an answer, a lost connection or a deadline; memory comes back on every way."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_log_append_time_is_the_timestamp(m: Machines) -> None:
 
 @pytest.mark.parametrize("code", [17, 21, 29, 32, 43, 44, 76])
 def test_a_refusal_is_final_and_proven(m: Machines, code: int) -> None:
-    """What the broker refuses before it touches its log is not written, without a retry."""
+    """A batch that the broker refuses before it touches its log is not written, and is not retried."""
     batch, (delivery,) = send(m, b"a")
     m.answer(batch, code, message="no", broker=7)
     error = error_of(delivery)
@@ -297,7 +297,7 @@ def test_a_longer_timeout_outlives_the_batch(m: Machines) -> None:
 
 
 def test_an_expired_record_is_left_out_of_the_first_request(m: Machines) -> None:
-    """What ended before its batch was sent is NOT_WRITTEN, so the batch is written without it; offsets fit."""
+    """A record that ended before its batch was sent is NOT_WRITTEN; the batch is written without it, and offsets fit."""
     m.lead(m.queue(), -1)
     first, gone, last = m.append(b"first"), m.append(b"gone", timeout=1.0), m.append(b"last")
     m.later(1.0)

@@ -39,13 +39,13 @@ class Reader:
         self.told = Told() if from_the_start else tally.told_now()
 
     def begin(self, m: Machines | None = None) -> Flush:
-        """What `flush()` begins with."""
+        """The state of a flush at the beginning of `flush()`."""
         flush = Flush() if m is None else m.accumulator.flush(m.now)
         flush.began = self.tally.told_now()
         return flush
 
     def end(self, flush: Flush) -> FlushReport:
-        """What `flush()` ends with."""
+        """The report at the end of `flush()`."""
         report, self.told = self.tally.report(flush, self.told)
         return report
 
@@ -208,7 +208,7 @@ def test_no_record_no_count() -> None:
 
 
 def test_the_records_of_a_partly_expired_batch_are_counted_once(m: Machines) -> None:
-    """What ended alone is not counted again with the rest of its batch."""
+    """A record that ended alone is not counted again with the rest of its batch."""
     m.append(timeout=1.0)
     m.append()
     m.close()

@@ -1,4 +1,4 @@
-"""What each error code means for a batch and for a producer id."""
+"""The verdict on each error code, for a batch and for a producer id."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_an_unknown_code_is_an_unknown_server_error(code: int) -> None:
 
 @pytest.mark.parametrize("code", [*sorted(ERRORS), *UNKNOWN_CODES])
 def test_every_verdict_has_a_text(code: int) -> None:
-    """Whatever the code, there is a sentence for the person who reads the error."""
+    """Every code, also an unknown one, has a sentence of advice for the reader of the error."""
     assert len(verdict(code).advice) > 10
     assert len(identity_verdict(code).advice) > 10
     assert not verdict(code).advice.endswith("None")

@@ -1,4 +1,4 @@
-"""What a producer concludes from how its transactional id stands: every case, and that it never ends another's transaction."""
+"""The conclusions from the state of a transactional id: every case, and none ends a transaction of another producer."""
 
 from __future__ import annotations
 

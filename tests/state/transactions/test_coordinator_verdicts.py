@@ -1,4 +1,4 @@
-"""What each code means after each request to a coordinator: Kafka's own table, written down a second time."""
+"""The verdict on each code after each request to a coordinator: Kafka's own table, written down a second time."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def table(state: State, cause: KafkaError | None = None) -> TransactionTable:
 @pytest.mark.parametrize("event", Event)
 @pytest.mark.parametrize("state", State)
 def test_each_cell(state: State, event: Event) -> None:
-    """What the table allows leads where it says; all else is refused, names state and event, and changes nothing."""
+    """A move of the table leads to its state; any other is refused, names state and event, and changes nothing."""
     at = table(state, BECAUSE)
     following = MOVES.get((state, event))
     if following is not None:
@@ -83,7 +83,7 @@ def test_whatever_happens_a_producer_can_be_refused(state: State) -> None:
 
 
 def test_the_first_failure_is_the_cause() -> None:
-    """What fails because of it is not."""
+    """A failure that follows from it does not replace it."""
     at = table(S.IN_TRANSACTION)
     assert at.failed(BECAUSE)
     assert not at.failed(KafkaError("dropped because of it"))
@@ -114,5 +114,5 @@ def test_a_new_transaction_has_no_cause() -> None:
     ],
 )
 def test_whether_it_may_be_run_again(cause: KafkaError | None, *, again: bool) -> None:
-    """What a new epoch heals, or time, may be; what would fail the same way may not."""
+    """A failure that a new epoch or time heals is retriable; one that would come again is not."""
     assert table(S.ABORTABLE, cause).aborted("no").retriable is again

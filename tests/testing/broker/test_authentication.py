@@ -1,4 +1,4 @@
-"""The embedded Kafka asks its clients who they are, over TLS or without it, as a secured Kafka does."""
+"""The embedded Kafka authenticates its clients, over TLS or without it, as a secured Kafka does."""
 
 from __future__ import annotations
 

@@ -36,14 +36,14 @@ def kio_type(message: Message, version: int) -> type[Any]:
 
 
 def kio_bytes(entity: object) -> bytes:
-    """What kio writes."""
+    """The bytes that kio writes for a message."""
     buffer = io.BytesIO()
     entity_writer(type(entity))(buffer, entity)  # type: ignore[type-var]
     return buffer.getvalue()
 
 
 def kio_entity(entity_type: type[Any], data: bytes) -> object:
-    """What kio reads."""
+    """The message that kio reads from all of the bytes."""
     entity, size = entity_reader(entity_type)(data, 0)
     if size != len(data):
         raise ValueError(f"kio read {size} of {len(data)} bytes")

@@ -19,7 +19,7 @@ MESSAGES_PER_VERSION = 5
 
 
 def echoed(lines: list[str]) -> list[str]:
-    """What Java answers to each line."""
+    """The answer of Java to each line."""
     command = ["java", "-XX:+UseSerialGC", "-cp", f"{jar_folder()}/*", str(PROGRAM)]
     done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

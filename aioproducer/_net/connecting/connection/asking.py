@@ -87,8 +87,8 @@ async def _answer(
 class _Reply(Generic[R]):
     """Reads the answer into a future; if that was cancelled, the answer is dropped unread.
 
-    The future's errors are copies: raising adds a traceback, and an error that is shared would collect those of all
-    who got it.
+    The future's errors are copies: raising adds a traceback, and a shared error would collect the tracebacks of all
+    tasks that raise it.
     """
 
     __slots__ = ("_broker", "_read", "future")
@@ -99,7 +99,7 @@ class _Reply(Generic[R]):
         self._broker = broker
 
     def answered(self, frame: memoryview) -> None:
-        """Read it; what cannot be read also ends the connection, by being raised."""
+        """Read the answer. An answer that cannot be read fails the future and is raised, which ends the connection."""
         if self.future.done():
             return
         try:

@@ -1,4 +1,4 @@
-"""What follows from the final answer to a request that a transaction depends on."""
+"""The consequences of the final answer to a request that a transaction depends on."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _LEAST_PAUSE: Final = 1.0
 
 @attrs.frozen(eq=False)
 class Authentication:
-    """What a cluster demands of its clients."""
+    """The authentication that a cluster demands of its clients."""
 
     users: Users
     mechanisms: Sequence[str]

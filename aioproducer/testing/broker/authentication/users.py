@@ -14,7 +14,7 @@ ITERATIONS: Final = 4096
 
 
 class RefusedError(Exception):
-    """The client is not who it claims to be. The text is for the client."""
+    """The credentials of the client are wrong. The text is for the client."""
 
 
 class UnansweredError(Exception):
@@ -23,7 +23,7 @@ class UnansweredError(Exception):
 
 @attrs.frozen
 class ScramKeys:
-    """What a broker stores of a password."""
+    """The keys that a broker stores in place of a password."""
 
     salt: bytes
     iterations: int
