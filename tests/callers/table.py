@@ -16,7 +16,7 @@ from tests.callers.zoo import ANYTHING, ERRORS, GROUPS, OFFSETS, Make, Own
 from tests.net.support import LIMIT
 
 MOST_SECONDS = 0.05
-"""What a call with a `max_block` or a `timeout` of the test's may take, before the machine's slowness."""
+"""The longest `max_block` or `timeout` of a call, before the slowness of the machine."""
 
 
 @attrs.define
@@ -71,7 +71,7 @@ Call = Callable[[Wild, Any], Any]
 
 
 def not_everything(topic: Any) -> Any:
-    """The topic for purge(): None, or a name, would withdraw the records of the judge as well, and becomes "zoo"."""
+    """The argument, but "zoo" for None or a name: these would also withdraw or fail the records of the judge."""
     return "zoo" if topic is None or isinstance(topic, str) else topic
 
 

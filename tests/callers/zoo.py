@@ -230,7 +230,7 @@ class LyingGroup(GroupMetadata):
 
 
 class Consumer:
-    """An object that looks like a consumer of confluent-kafka, and answers as it is told to."""
+    """An object that looks like a consumer of confluent-kafka, and gives the answer of the test."""
 
     def __init__(self, answer: Make) -> None:
         self.answer = answer
@@ -317,7 +317,7 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
     "no memory": MemoryError,
     "an error of Kafka that lies": lambda: KafkaError("a lie", outcome=Outcome.ACKED, retriable=True),
 }
-"""What code of the user's raises. Those that end a program are not among them."""
+"""The errors that code of the user raises. Those that end a program are not among them."""
 
 OWN_ERRORS = (
     Own,

@@ -35,7 +35,7 @@ class Ended:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment variables, without those that users set and that matter to the command."""
+    """The environment of a run, without the variables that change the terminal output; `changes` are added."""
     kept = {name: value for name, value in os.environ.items() if name not in SET_BY_PEOPLE}
     return kept | {"TERM": "xterm"} | changes
 

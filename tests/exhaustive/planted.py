@@ -23,7 +23,7 @@ class Defect:
     model: str
     """The model whose exploration finds it."""
     says: str
-    """What the finding says."""
+    """The text of the finding."""
 
     def plant(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The machines have this defect until the test ends."""

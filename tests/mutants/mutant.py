@@ -24,7 +24,7 @@ class Mutant:
     line: str
     instead: str
     bug: str
-    """What it stands for: one sentence, with the client or report that had it where one is known."""
+    """The defect that it stands for: one sentence, with the client or report that had it where one is known."""
     by: tuple[str, ...]
     """Arguments of pytest, the quickest first."""
     since: str | None = None

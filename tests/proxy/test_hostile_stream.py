@@ -14,7 +14,7 @@ SOME = MUCH if PROOF else 20_000_000 if FEW else 60_000_000
 STREAMED = {kind: SOME if FEW or kind != "unasked" else MUCH for kind in STREAMS}
 MAY_GROW = 2 << 20
 GOOD_ANSWERS = 5
-"""What a client needs at first, it has by then."""
+"""The answers that a client needs at first; the broker turns hostile after them."""
 
 
 @pytest.fixture

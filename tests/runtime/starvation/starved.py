@@ -62,7 +62,7 @@ class Trial:
     records: int = 1
     settings: Mapping[str, Any] = attrs.field(factory=dict)
     waits_for: str = ""
-    """What the calls wait for: room in the "memory", or the partitions of the "topic"."""
+    """The thing that the calls wait for: room in the "memory", or the partitions of the "topic"."""
 
 
 def starved(nth: int, call: Callable[[], Any], *, own: bool) -> tuple[Any, bool]:
@@ -243,7 +243,7 @@ def pieces() -> None:
 
 
 def miscounted(producer: Producer[Any, Any], history: StarvedHistory) -> list[str]:
-    """The difference between the counts of the producer and of its callers, which have sent two records more.
+    """The difference between the counts of the producer and of the history, which lacks two acked records.
 
     A queued record of `send_nowait` that finds no memory when its turn comes has failed: its caller has its delivery.
     """
