@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -11,10 +12,12 @@ import pytest
 
 from aioproducer import AuthenticationError, ConfigurationError, DeliveryError, Outcome, Producer
 from aioproducer._net.connecting.refusals import Refusals
+from aioproducer._state.backoff import Backoff
 from aioproducer.errors import BrokerUnavailableError
 from tests.connection.peer import Peer
 from tests.connection.test_authenticating import CANARY, Broker
 from tests.connection.test_pairing import Listen
+from tests.net.support import until
 
 LIMIT = 30.0
 SETTINGS: dict[str, Any] = {
@@ -48,6 +51,45 @@ async def test_callers_learn_of_a_refusal_at_once(listen: Listen) -> None:
         assert isinstance(lost, DeliveryError)
         assert isinstance(lost.cause, AuthenticationError)
         assert sum(broker.seen.count("SaslAuthenticate") for broker in brokers) == 1
+
+
+async def test_calls_in_a_long_pause_learn_of_the_refusal_at_once(
+    listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pause may last 30 s: calls that begin in it get the known refusal, and no attempt is made for them."""
+    monkeypatch.setattr("aioproducer._net.connecting.refusals._PAUSE", Backoff(20.0, 20.0))
+    broker = Broker("PLAIN", refuses="credentials")
+    peer = await listen(broker)
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(LIMIT), Producer(servers(peer), **SETTINGS) as producer:
+        with pytest.raises(AuthenticationError):
+            await producer.send("orders", b"a")
+        began = loop.time()
+        queued = producer.send_nowait("orders", b"b")
+        for call in (producer.send("orders", b"c"), producer.partitions_for("orders"), producer.ready(LIMIT)):
+            with pytest.raises(AuthenticationError, match="refused the credentials"):
+                await call
+        assert await queued.wait(LIMIT) is Outcome.NOT_WRITTEN
+        assert loop.time() - began < 5.0  # of a pause of 16 s and more
+        assert broker.seen.count("SaslAuthenticate") == 1
+        broker.refuses = ""
+        producer.set_credentials(password=CANARY)
+        await until(lambda: "Metadata" in broker.seen)
+
+
+async def test_a_refused_attempt_of_another_task_is_told(
+    listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The producer id is asked for as well: a call waits for one attempt, and not for two pauses."""
+    monkeypatch.setattr("aioproducer._net.connecting.refusals._PAUSE", Backoff(0.3, 0.3))
+    broker = Broker("PLAIN", refuses="credentials")
+    peer = await listen(broker)
+    async with asyncio.timeout(LIMIT), Producer(servers(peer), **SETTINGS) as producer:
+        for _ in range(2):
+            attempts = broker.seen.count("SaslAuthenticate")
+            with pytest.raises(AuthenticationError):
+                await producer.send("orders", b"a")
+            assert broker.seen.count("SaslAuthenticate") == attempts + 1
 
 
 async def test_a_missing_file_is_told_at_once() -> None:
@@ -162,14 +204,25 @@ async def test_renewals_follow_one_another() -> None:
     assert refusals.are_pending
 
 
-async def test_a_renewal_that_takes_long_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its broker may not answer: the next one begins after a second."""
-    waits = Waits(monkeypatch)
-    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
-    async with refusals.renewal(LIMIT) as first, refusals.renewal(LIMIT) as second:
-        assert first
-        assert second
-    assert waits.seconds == [1.0, 1.0]
+async def test_renewals_that_take_long_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers may not answer: each next renewal begins a second after the one before it."""
+    monkeypatch.setattr("aioproducer._net.connecting.refusals._AFTER_ONE_ANOTHER", 0.05)
+    loop = asyncio.get_running_loop()
+    refusals = Refusals(loop, random.Random(1))
+    answered = asyncio.Event()
+    began: list[float] = []
+
+    async def renew() -> None:
+        async with refusals.renewal(LIMIT) as has_turn:
+            assert has_turn
+            began.append(loop.time())
+            if len(began) == 3:
+                answered.set()
+            await answered.wait()
+
+    async with asyncio.timeout(LIMIT):
+        await asyncio.gather(*(renew() for _ in range(3)))
+    assert all(later - earlier >= 0.045 for earlier, later in pairwise(began))
 
 
 async def test_one_attempt_at_a_time() -> None:

@@ -51,6 +51,13 @@ class Control:
         self.lacking: set[tuple[str, int] | None] = set()
         # The metadata task and the identity task may both find no connection: one dials, the other uses its result.
         self.dialing = anyio.Lock()
+        self._failures = 0
+        self._failure: KafkaError | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a request needs no new connection."""
+        return self.connection is not None and self.connection.gate.takes_requests
 
     async def ask(self, message: tuple[Any, ...], response_type: type[Response]) -> Response:
         """The answer of the first broker that gives one; raises the error of the last broker."""
@@ -68,9 +75,18 @@ class Control:
 
     async def connected(self) -> Connection:
         """The connection, opened if there is none; raises the error of the last broker that was tried."""
+        failures = self._failures
         async with self.dialing:
-            if self.connection is None or not self.connection.gate.takes_requests:
-                self.connection = await self._dial_one()
+            if not self.is_connected:
+                if self._failures > failures and self._failure is not None:
+                    raise copy.copy(self._failure)
+                try:
+                    self.connection = await self._dial_one()
+                except KafkaError as error:
+                    self._failures += 1
+                    self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
+                    raise
+            assert self.connection is not None  # noqa: S101  # for type checkers
             return self.connection
 
     async def _dial_one(self) -> Connection:

@@ -36,9 +36,12 @@ class Refusals:
         self._loop = loop
         self._rng = rng
         self._turn = asyncio.Lock()
-        self._renewing = asyncio.Lock()
+        # Renewals under way, the beginning of the newest, and the end of any.
+        self._renewals = 0
+        self._renewal_began = -math.inf
+        self._renewal_ended = asyncio.Event()
         self._count = 0
-        self._refusal: KafkaError | None = None
+        self._newest: KafkaError | None = None
         self._forgotten = asyncio.Event()
         self.not_before = -math.inf
 
@@ -46,6 +49,11 @@ class Refusals:
     def are_pending(self) -> bool:
         """Whether the newest attempt was refused."""
         return self._count > 0
+
+    @property
+    def refusal(self) -> KafkaError | None:
+        """The error of the newest attempt, if it was refused."""
+        return self._newest if self._count else None
 
     def forget(self) -> None:
         """The credentials have changed: the next attempt is made at once."""
@@ -71,8 +79,8 @@ class Refusals:
         """
         until = self._loop.time() + within
         async with contextlib.AsyncExitStack() as stack:
-            with anyio.move_on_after(min(within, _AFTER_ONE_ANOTHER)):
-                await stack.enter_async_context(self._renewing)
+            await self._follow(until)
+            stack.enter_context(self._under_way())
             in_time = True
             if self._count:
                 with anyio.move_on_after(until - self._loop.time()) as waiting:
@@ -84,12 +92,32 @@ class Refusals:
             else:
                 yield False
 
+    async def _follow(self, until: float) -> None:
+        """Wait until no renewal is under way, or the newest has taken a second."""
+        while self._renewals:
+            pause = min(until, self._renewal_began + _AFTER_ONE_ANOTHER) - self._loop.time()
+            if pause <= 0:
+                return
+            with anyio.move_on_after(pause):
+                await self._renewal_ended.wait()
+
+    @contextlib.contextmanager
+    def _under_way(self) -> Iterator[None]:
+        self._renewals += 1
+        self._renewal_began = self._loop.time()
+        try:
+            yield
+        finally:
+            self._renewals -= 1
+            self._renewal_ended.set()
+            self._renewal_ended = asyncio.Event()
+
     async def _wait(self, stack: contextlib.AsyncExitStack) -> None:
         """Wait for the turn and the end of the pause; raises the refusal of another attempt meanwhile."""
         count = self._count
         await stack.enter_async_context(self._turn)
-        if self._count > count and self._refusal is not None:
-            raise copy.copy(self._refusal)
+        if self._count > count and self._newest is not None:
+            raise copy.copy(self._newest)
         with anyio.move_on_after(self.not_before - self._loop.time()):
             await self._forgotten.wait()
 
@@ -108,4 +136,4 @@ class Refusals:
         if refused and getattr(error, "code", None) is not None:
             self.not_before = self._loop.time() + _PAUSE.after(self._count, self._rng)
             self._count += 1
-            self._refusal = copy.copy(error)  # a raised error collects a traceback with its frames
+            self._newest = copy.copy(error)  # a raised error collects a traceback with its frames
