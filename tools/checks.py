@@ -66,6 +66,8 @@ REAL_FAULTS = (
     "tests/kafka/transactions/test_real_coordinators.py",
     "tests/kafka/faults/test_real_faults.py",
 )
+# Secrets that change on three secured nodes: shortly among the tests with Kafka, at length in `make proof`.
+ROTATIONS = "tests/kafka/test_rotation.py"
 # Tests that hardly depend on the Python version: tools, programs, the embedded Kafka, vocabulary and pure logic.
 ON_ONE_PYTHON = (
     "tests/callers", "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",
@@ -303,6 +305,7 @@ def proof() -> list[Turn]:
         "--hypothesis-profile=proof", *(f"--ignore={folder}" for folder in PROOF_LAYERS),
     )  # fmt: skip
     kafka, spark = real_faults("proof"), spark_suite("Spark at length", SPARK_FAULTS + SPARK_BENCHMARKS)
+    kafka.command.append(ROTATIONS)
     benchmarks = suite(f"benchmarks, Python {this_python()}", sys.executable, *BENCHMARKS)
     for check in (layers, properties, kafka, spark, benchmarks):
         check.effort, check.limit = "proof", 12 * 3600.0

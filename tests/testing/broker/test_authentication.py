@@ -361,7 +361,7 @@ async def test_b15_a_step_of_a_mechanism_is_changed(
             assert caught.value.reason == "server"
             fault.heal()
             await producer.send_and_wait("orders", b"1")
-        assert fault.hits >= 1
+        assert 1 <= fault.hits <= 3, "a storm of attempts"
 
 
 @pytest.mark.parametrize("step", [1, 2])
