@@ -81,12 +81,10 @@ class Refusals:
         async with contextlib.AsyncExitStack() as stack:
             await self._follow(until)
             stack.enter_context(self._under_way())
-            in_time = True
-            if self._count:
-                with anyio.move_on_after(until - self._loop.time()) as waiting:
+            with anyio.move_on_after(until - self._loop.time()) as waiting:
+                if self._count:
                     await self._wait(stack)
-                in_time = not waiting.cancelled_caught
-            if in_time:
+            if not waiting.cancelled_caught and self._loop.time() < until:
                 with self._noted():
                     yield True
             else:
