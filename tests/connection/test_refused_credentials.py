@@ -17,7 +17,6 @@ from aioproducer.errors import BrokerUnavailableError
 from tests.connection.peer import Peer
 from tests.connection.test_authenticating import CANARY, Broker
 from tests.connection.test_pairing import Listen
-from tests.net.support import until
 
 LIMIT = 30.0
 SETTINGS: dict[str, Any] = {
@@ -51,30 +50,6 @@ async def test_callers_learn_of_a_refusal_at_once(listen: Listen) -> None:
         assert isinstance(lost, DeliveryError)
         assert isinstance(lost.cause, AuthenticationError)
         assert sum(broker.seen.count("SaslAuthenticate") for broker in brokers) == 1
-
-
-async def test_calls_in_a_long_pause_learn_of_the_refusal_at_once(
-    listen: Listen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The pause may last 30 s: calls that begin in it get the known refusal, and no attempt is made for them."""
-    monkeypatch.setattr("aioproducer._net.connecting.refusals._PAUSE", Backoff(20.0, 20.0))
-    broker = Broker("PLAIN", refuses="credentials")
-    peer = await listen(broker)
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(LIMIT), Producer(servers(peer), **SETTINGS) as producer:
-        with pytest.raises(AuthenticationError):
-            await producer.send("orders", b"a")
-        began = loop.time()
-        queued = producer.send_nowait("orders", b"b")
-        for call in (producer.send("orders", b"c"), producer.partitions_for("orders"), producer.ready(LIMIT)):
-            with pytest.raises(AuthenticationError, match="refused the credentials"):
-                await call
-        assert await queued.wait(LIMIT) is Outcome.NOT_WRITTEN
-        assert loop.time() - began < 5.0  # of a pause of 16 s and more
-        assert broker.seen.count("SaslAuthenticate") == 1
-        broker.refuses = ""
-        producer.set_credentials(password=CANARY)
-        await until(lambda: "Metadata" in broker.seen)
 
 
 async def test_a_refused_attempt_of_another_task_is_told(

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from aioproducer._state.machines import Machines
 
 
-# The longest pause behind a refusal of the credentials, in seconds, that a new call waits for.
-LONGEST_PAUSE = 0.5
-
-
 class FollowsItsAddress(Protocol):
     """The sender of a broker, as changes of the metadata concern it."""
 
@@ -64,9 +60,6 @@ class Cluster:
         if self.view.topic(topic) is not None:
             self.view.refresh_needed([topic], now)
         self.wakeup.ring()
-        if self._known_refusal() is not None:
-            # Later: the call is in the middle of its beginning.
-            self.loop.call_soon(self._end_calls_in_pause)
 
     def stale(self, topic: str | None) -> None:
         """An error showed that the view may be out of date."""
@@ -92,8 +85,6 @@ class Cluster:
             await self.wakeup.wait()
 
     async def _ask(self, question: MetadataQuestion) -> None:
-        # Other connections may have been refused meanwhile.
-        self._end_calls_in_pause()
         try:
             if self.view.rebootstrap_due(self.loop.time()):
                 self._rebootstrap()
@@ -165,23 +156,8 @@ class Cluster:
         self.view.failed(self.loop.time(), self.session.rng)
         if isinstance(error, FINAL):
             self.denial = error
-            self._refuse_calls(error)
+            self.machines.admission.refuse_without_metadata(lambda _call: copy.copy(error))
         self._wake_watchers()
-
-    def _refuse_calls(self, error: KafkaError) -> None:
-        self.machines.admission.refuse_without_metadata(lambda _call: copy.copy(error))
-
-    def _known_refusal(self) -> KafkaError | None:
-        """The refusal of the credentials, if a call that begins now would wait long for the next attempt."""
-        addresses = self.session.addresses
-        if self.session.control.is_connected or addresses.pause_after_refusal <= LONGEST_PAUSE:
-            return None
-        return addresses.refusal
-
-    def _end_calls_in_pause(self) -> None:
-        refusal = self._known_refusal()
-        if refusal is not None:
-            self._refuse_calls(refusal)
 
     def _rebootstrap(self) -> None:
         self.log.warning("no broker of the last metadata is usable: starting again from bootstrap_servers")
@@ -232,12 +208,6 @@ class Cluster:
             return refusal_of(call.topic, code)
 
         self.machines.admission.refuse_topic(name, refusal)
-
-    def raise_known_refusal(self) -> None:
-        """Raise the refusal of the credentials, if they are not tried again in a moment."""
-        refusal = self._known_refusal()
-        if refusal is not None:
-            raise copy.copy(refusal)
 
     def raise_denial(self) -> None:
         """Raise the reason why no broker accepts this client, if the newest request failed for one."""

@@ -119,17 +119,6 @@ class Addresses:
         known = self.at(*address)
         return math.inf if known.dialing.locked() else max(known.not_before, self._refusals.not_before)
 
-    @property
-    def pause_after_refusal(self) -> float:
-        """Seconds until the credentials are tried again that a broker has refused; 0 for none."""
-        pause = self._refusals.not_before - self._loop.time()
-        return max(0.0, pause)
-
-    @property
-    def refusal(self) -> KafkaError | None:
-        """The newest refusal of the credentials, until an attempt succeeds."""
-        return self._refusals.refusal
-
     async def dial(self, endpoint: BrokerEndpoint) -> Connection:
         """A new connection, when it is this caller's turn and the pause is over."""
         address = self.at(*endpoint.address)

@@ -22,6 +22,8 @@ __all__ = ["Refusals"]
 _PAUSE: Final = Backoff(1.0, 30.0)
 # Seconds that an open connection waits for another one to authenticate again: a broker that does not answer holds up no other.
 _AFTER_ONE_ANOTHER: Final = 1.0
+# The part of its remaining time for which it waits for others at most: a renewal takes time as well.
+_OF_THE_REST: Final = 0.25
 _OF_CREDENTIALS: Final = frozenset(("credentials", "mechanism"))
 
 
@@ -50,11 +52,6 @@ class Refusals:
         """Whether the newest attempt was refused."""
         return self._count > 0
 
-    @property
-    def refusal(self) -> KafkaError | None:
-        """The error of the newest attempt, if it was refused."""
-        return self._newest if self._count else None
-
     def forget(self) -> None:
         """The credentials have changed: the next attempt is made at once."""
         self._count, self.not_before = 0, -math.inf
@@ -79,7 +76,7 @@ class Refusals:
         """
         until = self._loop.time() + within
         async with contextlib.AsyncExitStack() as stack:
-            await self._follow(until)
+            await self._follow(self._loop.time() + within * _OF_THE_REST)
             stack.enter_context(self._under_way())
             with anyio.move_on_after(until - self._loop.time()) as waiting:
                 if self._count:

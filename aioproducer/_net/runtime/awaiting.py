@@ -21,7 +21,6 @@ async def first_answer(engine: Engine, timeout: float | None, usable: Callable[[
     try:
         async with asyncio.timeout(timeout):
             while not engine.cluster.known:
-                engine.cluster.raise_known_refusal()
                 await engine.cluster.metadata_changed()
                 usable()
                 engine.cluster.raise_denial()
@@ -39,7 +38,6 @@ async def known_partitions(
         async with asyncio.timeout(timeout):
             while (facts := engine.view.topic(topic)) is None:
                 engine.cluster.raise_refusal(topic)
-                engine.cluster.raise_known_refusal()
                 engine.cluster.want(topic)
                 await engine.cluster.metadata_changed()
                 usable()

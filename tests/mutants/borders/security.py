@@ -28,14 +28,6 @@ _mutant = Kind("security")
 
 SECURITY: Final = (
     _mutant(
-        "calls-wait-in-the-pause-behind-a-refusal",
-        "_net/cluster/metadata_task.py",
-        "            self.loop.call_soon(self._end_calls_in_pause)\n",
-        "            pass\n",
-        "A call that begins in the pause behind a refusal waits for the next attempt, up to 30 s.",
-        f"{_REFUSED}::test_calls_in_a_long_pause_learn_of_the_refusal_at_once",
-    ),
-    _mutant(
         "refused-attempt-is-not-shared",
         "_net/cluster/control.py",
         "                if self._failures > failures and self._failure is not None:\n",
@@ -46,7 +38,7 @@ SECURITY: Final = (
     _mutant(
         "renewals-at-the-same-time",
         "_net/connecting/refusals.py",
-        "            await self._follow(until)\n",
+        "            await self._follow(self._loop.time() + within * _OF_THE_REST)\n",
         "            await asyncio.sleep(0)\n",
         "The connections of a user that was deleted are refused at the same moment, and the account is locked.",
         f"{_REFUSED}::test_renewals_follow_one_another",
@@ -302,10 +294,10 @@ SECURITY: Final = (
     _mutant(
         "refusal-kept-until-the-time-limit",
         "_net/cluster/metadata_task.py",
-        "            self._refuse_calls(error)\n",
+        "            self.machines.admission.refuse_without_metadata(lambda _call: copy.copy(error))\n",
         "",
         "A call waits for its whole time while every broker refuses the client.",
-        f"{_REFUSED}::test_a_refused_attempt_of_another_task_is_told",
+        f"{_REFUSED}::test_callers_learn_of_a_refusal_at_once",
     ),
     _mutant(
         "advertised-broker-looked-up",
