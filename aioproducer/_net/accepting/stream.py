@@ -39,8 +39,8 @@ class Stream:
 
     def sent(self, index: int, delivery: Delivery) -> None:
         """Add a sent record; earlier records with an outcome are counted."""
-        self.waiting.append((index, delivery))
         waiting = self.waiting
+        waiting.append((index, delivery))
         if len(waiting) > IN_ORDER and not waiting[0][1].done():
             # One step per record: about half of the kept deliveries have an outcome at most.
             waiting.rotate(-1)

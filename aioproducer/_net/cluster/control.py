@@ -51,7 +51,6 @@ class Control:
         self.lacking: set[tuple[str, int] | None] = set()
         # The metadata task and the identity task may both find no connection: one dials, the other uses its result.
         self.dialing = anyio.Lock()
-        self._failures = 0
         self._failure: KafkaError | None = None
 
     @property
@@ -75,15 +74,14 @@ class Control:
 
     async def connected(self) -> Connection:
         """The connection, opened if there is none; raises the error of the last broker that was tried."""
-        failures = self._failures
+        former = self._failure
         async with self.dialing:
             if not self.is_connected:
-                if self._failures > failures and self._failure is not None:
+                if self._failure is not None and self._failure is not former:
                     raise copy.copy(self._failure)
                 try:
                     self.connection = await self._dial_one()
                 except KafkaError as error:
-                    self._failures += 1
                     self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
                     raise
             assert self.connection is not None  # noqa: S101  # for type checkers

@@ -76,10 +76,11 @@ class Broker:
         )
         self.cluster.requests.append(seen)
         step = session.messages if header.api_key == SASL_AUTHENTICATE else 0
-        plan = self.rules.plan(Asked(self.node.id, header.api_key, header.client_id, subjects, step))
         if session.must_close:
             # Another request came within an exchange of SASL.
             plan = Plan((error_of(ErrorCode.ILLEGAL_SASL_STATE),))
+        else:
+            plan = self.rules.plan(Asked(self.node.id, header.api_key, header.client_id, subjects, step))
         if self.permissions is not None and session.user is not None:
             user = Authorizer(self.permissions.get(session.user, ()), self.cluster)
             plan = Plan((*plan.faults, *user.denials(header.api_key, request, subjects)))

@@ -30,7 +30,7 @@ SECURITY: Final = (
     _mutant(
         "refused-attempt-is-not-shared",
         "_net/cluster/control.py",
-        "                if self._failures > failures and self._failure is not None:\n",
+        "                if self._failure is not None and self._failure is not former:\n",
         "                if False:\n",
         "Two tasks that need the same connection are refused one after the other, each behind a pause of its own.",
         f"{_REFUSED}::test_a_refused_attempt_of_another_task_is_told",

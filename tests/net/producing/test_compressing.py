@@ -9,7 +9,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from aioproducer import DeliveryError, Outcome
+from aioproducer import DeliveryError, Outcome, Producer
 from aioproducer._codecs import compress
 from aioproducer._net.producing.compression import Compressor
 from aioproducer._state.queues.batches import QueuedBatch
@@ -150,6 +150,17 @@ async def test_closing_while_a_thread_compresses(
     assert (report.not_written, delivery.outcome) == (1, Outcome.NOT_WRITTEN)
 
 
+async def loses_three_and_goes_on(producer: Producer[Any, Any], kafka: EmbeddedKafka) -> None:
+    """A batch of three records ends on its way; the next record is written, and no memory is held."""
+    gone = [producer.send_nowait("one", bytes(500)) for _ in range(3)]
+    await producer.flush(timeout=LIMIT)
+    assert [delivery.outcome for delivery in gone] == [Outcome.NOT_WRITTEN] * 3
+    after = await producer.send("one", b"7")
+    assert await all_acked([after])
+    assert numbers(kafka) == [7]
+    assert memory_in_use(producer) == 0
+
+
 async def test_a_batch_that_ends_between_its_closing_and_its_compression(
     make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,14 +175,8 @@ async def test_a_batch_that_ends_between_its_closing_and_its_compression(
         take(compressor, batch)
 
     monkeypatch.setattr(Compressor, "take", late)
-    gone = [producer.send_nowait("one", bytes(500)) for _ in range(3)]
-    await producer.flush(timeout=LIMIT)
+    await loses_three_and_goes_on(producer, kafka)
     assert purged == [3]
-    assert [delivery.outcome for delivery in gone] == [Outcome.NOT_WRITTEN] * 3
-    after = await producer.send("one", b"7")
-    assert await all_acked([after])
-    assert numbers(kafka) == [7]
-    assert memory_in_use(producer) == 0
 
 
 async def test_a_batch_that_ends_as_its_compressed_records_arrive(
@@ -189,12 +194,6 @@ async def test_a_batch_that_ends_as_its_compressed_records_arrive(
         replace(batch, payload, compression)
 
     monkeypatch.setattr(QueuedBatch, "replace_records", late)
-    gone = [producer.send_nowait("one", bytes(500)) for _ in range(3)]
-    await producer.flush(timeout=LIMIT)
-    assert [delivery.outcome for delivery in gone] == [Outcome.NOT_WRITTEN] * 3
+    await loses_three_and_goes_on(producer, kafka)
     with pytest.raises(ValueError, match="settled"):
         ended[0].plain_records()
-    after = await producer.send("one", b"7")
-    assert await all_acked([after])
-    assert numbers(kafka) == [7]
-    assert memory_in_use(producer) == 0

@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,28 +76,26 @@ def sources_of(folder: str) -> list[Path]:
     return sources
 
 
+def found_in(folder: str, faults_of: Callable[[str], list[str]]) -> list[str]:
+    """The faults of the comments and docstrings of a folder, with their places."""
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {fault}"
+        for path in sources_of(folder)
+        for number, text in comments(path)
+        for fault in faults_of(text)
+    ]
+
+
 @pytest.mark.parametrize("folder", [".", *FOLDERS])
 def test_docstrings_begin_with_a_noun(folder: str) -> None:
     """No docstring begins with "What": a noun names the value, the state or the fact."""
-    found = [
-        f"{path.relative_to(ROOT)}:{number}: {text[:60]}"
-        for path in sources_of(folder)
-        for number, text in comments(path)
-        if RIDDLE.match(text)
-    ]
-    assert found == []
+    assert found_in(folder, lambda text: [text[:60]] if RIDDLE.match(text) else []) == []
 
 
 @pytest.mark.parametrize("folder", [".", *FOLDERS])
 def test_sources_name_things(folder: str) -> None:
     """No docstring or comment has a person or a riddle in the place of a thing."""
-    found = [
-        f"{path.relative_to(ROOT)}:{number}: {word}"
-        for path in sources_of(folder)
-        for number, text in comments(path)
-        for word in FORBIDDEN_IN_SOURCES.findall(text)
-    ]
-    assert found == []
+    assert found_in(folder, FORBIDDEN_IN_SOURCES.findall) == []
 
 
 @pytest.mark.parametrize("document", PAGES, ids=name_of)
