@@ -129,7 +129,7 @@ class Operations:
 
     def _end_with_producer(self, operation: Operation, error: KafkaError) -> None:
         parts = self._current.parts
-        if operation.event is Event.COMMIT and parts.asked_to_commit:
+        if operation.event is Event.COMMIT and parts.may_be_committed:
             text = "the producer ended before an answer to the commit came"
             error = CommitOutcomeUnknownError(text, cause=error)
         elif operation.event is Event.INIT and self._current.may_be_committed:

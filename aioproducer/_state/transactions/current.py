@@ -67,7 +67,8 @@ class CurrentTransaction:
     @property
     def may_be_committed(self) -> bool:
         """Whether it is committed, or may be, and no caller knows."""
-        return self.parts.asked_to_commit and (not self.parts.ended or self.table.is_untold)
+        parts = self.parts
+        return parts.asked_to_commit and (self.table.is_untold if parts.ended else parts.end_in_doubt)
 
     # -- the calls of users
 

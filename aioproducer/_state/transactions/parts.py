@@ -43,11 +43,16 @@ class TransactionParts:
     failed: bool = False
     """A batch that was sent failed, or its outcome is unknown."""
     asked_to_commit: bool = False
-    """The coordinator may have committed it."""
+    """The newest request for its end asks for a commit."""
     end_in_doubt: bool = False
     """A request for its end may have been executed, or may be executed yet."""
     ended: bool = False
     """The coordinator has ended it already."""
+
+    @property
+    def may_be_committed(self) -> bool:
+        """Whether the coordinator was asked to commit it, and has done so or may do it."""
+        return self.asked_to_commit and (self.ended or self.end_in_doubt)
 
     @property
     def was_opened(self) -> bool:

@@ -108,10 +108,18 @@ TRANSACTIONAL: Final = (
     _mutant(
         "untold-commit-is-not-written",
         "_state/transactions/current.py",
-        "        return self.parts.asked_to_commit and (not self.parts.ended or self.table.is_untold)\n",
-        "        return self.parts.asked_to_commit and not self.parts.ended\n",
+        "        return parts.asked_to_commit and (self.table.is_untold if parts.ended else parts.end_in_doubt)\n",
+        "        return parts.asked_to_commit and not parts.ended and parts.end_in_doubt\n",
         "A commit succeeds after its caller has left, and init_transactions() is refused as if nothing had been committed.",
         "tests/simulation/transactions/test_untold_commits.py::test_a_takeover_after_a_commit_that_its_caller_left",
+    ),
+    _mutant(
+        "refused-commit-is-unknown",
+        "_state/transactions/parts.py",
+        "        return self.asked_to_commit and (self.ended or self.end_in_doubt)",
+        "        return self.asked_to_commit",
+        "A commit that every answer refused is reported as unknown when the producer closes.",
+        f"{_DOUBT}::test_a_commit_that_was_always_refused_is_not_written_when_the_producer_closes",
     ),
     _mutant(
         "handle-aborted-without-proof",

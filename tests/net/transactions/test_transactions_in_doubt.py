@@ -19,6 +19,7 @@ from aioproducer import (
     TransactionError,
     TransactionTimeoutError,
 )
+from aioproducer._state.transactions.parts import TransactionParts
 from aioproducer._state.transactions.table import State
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing import EmbeddedKafka, Fault
@@ -26,6 +27,7 @@ from tests.net.support import LIMIT, Make, all_acked, engine, outcomes, until
 from tests.net.transactional import END_TXN, INIT_PRODUCER_ID, NAME, asked, put, seen, state, written
 
 SOON = 0.05
+REFUSALS = 9
 
 
 async def left_alone(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> Fault:
@@ -657,3 +659,53 @@ async def test_a_commit_waits_for_the_report_of_a_lost_record(
     with pytest.raises(TransactionAbortedError):
         await clerk.commit_transaction()
     assert seen(ledger) == []
+
+
+# -- a commit that was refused by every answer
+
+
+async def refused(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> tuple[asyncio.Task[None], Fault]:
+    """A commit of b"a" that waits after a refusal, which proves that nothing was committed."""
+    refusing = ledger.faults.error("CONCURRENT_TRANSACTIONS", api=END_TXN, times=None)
+    await clerk.begin_transaction()
+    await put(clerk, b"a")
+    committing = asyncio.create_task(clerk.commit_transaction())
+    # The pauses between attempts double: this one is long enough for the rest of the test.
+    await until(lambda: refusing.hits >= REFUSALS and not _parts(clerk).end_in_doubt)
+    return committing, refusing
+
+
+async def test_a_commit_that_was_always_refused_is_not_written_when_the_producer_closes(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The refusals prove that nothing is committed, so the outcome is not unknown."""
+    committing, _ = await refused(clerk, ledger)
+    await clerk.close(timeout=0)
+    with pytest.raises(StateError) as caught:
+        await committing
+    assert caught.value.outcome is Outcome.NOT_WRITTEN
+    assert not clerk.stats().transactions.unknown
+    assert seen(ledger) == []
+
+
+async def test_a_commit_that_was_always_refused_is_not_written_when_another_producer_takes_over(
+    make: Make, clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The caller of the commit has left; `init_transactions()` reports the takeover, and that nothing was committed."""
+    committing, refusing = await refused(clerk, ledger)
+    committing.cancel()
+    await asyncio.wait([committing])
+    refusing.heal()
+    successor = make(ledger, transactional_id=NAME)
+    await successor.start()
+    await successor.init_transactions()
+    with pytest.raises(ProducerFencedError) as caught:
+        await clerk.init_transactions()
+    assert caught.value.outcome is Outcome.NOT_WRITTEN
+    assert seen(ledger) == []
+
+
+def _parts(clerk: Producer[Any, Any]) -> TransactionParts:
+    transactions = engine(clerk).transactions
+    assert transactions is not None
+    return transactions.parts
