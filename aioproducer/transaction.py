@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from aioproducer._callers.consumed import Offsets, group_of, next_offsets, offsets_of
-from aioproducer._callers.transaction_retry import may_run_again
+from aioproducer._callers.transaction_retry import Aborters, may_run_again
 from aioproducer._net.log import Log, log
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.transactions.table import State
@@ -87,6 +87,7 @@ class Transaction:
         self._transactions = transactions
         self._timeout = timeout
         self._number = -1
+        self._aborters = Aborters()
         self._failure: TransactionAbortedError | None = None
         self._log: Log = log
 
@@ -96,7 +97,7 @@ class Transaction:
         self._log = transactions.host.log
         await transactions.join_what_goes_on(self._timeout)
         await transactions.begin(self._timeout)
-        self._number = transactions.number
+        self._number, self._aborters = transactions.number, transactions.aborters
         return self
 
     async def __aexit__(
@@ -106,7 +107,7 @@ class Transaction:
             transactions = self._transactions()
             if not self._is_open(transactions):
                 if error is None:
-                    transactions.last_abort.require_own(self._number)
+                    self._aborters.require_own()
                 return
             self._failure = transactions.table.failure()
             if error is None and transactions.is_left_detaching():

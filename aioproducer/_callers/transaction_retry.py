@@ -13,26 +13,28 @@ from aioproducer.errors import (
     TransactionTimeoutError,
 )
 
-__all__ = ["LastAbort", "may_run_again"]
+__all__ = ["Aborters", "may_run_again"]
 
 
-class LastAbort:
-    """The last aborted transaction, and the task that aborted it. A finished task matches no caller."""
+class Aborters:
+    """The tasks whose calls aborted one transaction."""
 
     def __init__(self) -> None:
-        self._number = -1
-        self._task: weakref.ref[asyncio.Task[Any]] | None = None
+        # The first of these calls.
+        self._call = ""
+        self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
 
-    def note(self, number: int) -> None:
-        """The current task aborts the transaction with this number."""
+    def note(self, call: str) -> None:
+        """The current task aborts the transaction by this call."""
+        self._call = self._call or call
         task = asyncio.current_task()
-        self._number, self._task = number, None if task is None else weakref.ref(task)
+        if task is not None:
+            self._tasks.add(task)
 
-    def require_own(self, number: int) -> None:
-        """Raise if another task has aborted this transaction: its block did not succeed."""
-        task = None if self._task is None else self._task()
-        if number == self._number and task is not asyncio.current_task():
-            raise TransactionAbortedError("another task called abort_transaction() before the block ended")
+    def require_own(self) -> None:
+        """Raise if only other tasks have aborted the transaction: its block did not succeed."""
+        if self._call and asyncio.current_task() not in self._tasks:
+            raise TransactionAbortedError(f"another task called {self._call} before the block ended")
 
 
 def may_run_again(error: Exception, failure: TransactionAbortedError | None) -> bool:

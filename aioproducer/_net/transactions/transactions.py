@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from aioproducer._callers.transaction_retry import LastAbort
+from aioproducer._callers.transaction_retry import Aborters
 from aioproducer._net.timers.fine_timer import FineTimer
 from aioproducer._net.timers.wakeup import Wakeup
 from aioproducer._net.transactions.conversation import converse
@@ -60,7 +60,8 @@ class Transactions:
         self.table: TransactionTable = current.table
         self.marker_delay = current.marker_delay
         self.after_marker_delay = FineTimer(host.loop)
-        self.last_abort = LastAbort()
+        # Of the present transaction, or of the last one.
+        self.aborters = Aborters()
         self.coordinators = CoordinatorsInUse(host, current.ownership.transactional_id)
         self.operations = Operations(self)
         self.steps = Steps(self)
@@ -143,6 +144,8 @@ class Transactions:
             if self.table.state is State.INITIALIZING:
                 self.operations.replace_present(error)
                 self.steps.drop_epoch()
+        if self.table.state in (State.ABORTABLE, State.ABORTING):
+            self.aborters.note(Event.INIT.value)
         dialogue = initialization(self.current, transactional_id)
         operation = self.operations.begin_or_join(Event.INIT, lambda: dialogue)
         await self.operations.wait(operation, timeout, "the coordinator gave no producer id in time")
@@ -156,8 +159,10 @@ class Transactions:
         self.table.check(Event.BEGIN)
         # Records that were lost in a former transaction were given up with it, and do not stop the records of this one.
         self.host.machines.losses.gaps_seen()
+        aborters = Aborters()
         # Last: without memory for what comes before, the transaction has not begun.
         self.current.begin(level, self.loop.time())
+        self.aborters = aborters
         self.accepting_changed()
 
     def record_offsets(
@@ -194,8 +199,12 @@ class Transactions:
 
     async def abort(self, timeout: float) -> None:
         """Drop the records that are not in flight, and abort the transaction. The same call again joins the operation."""
+        self.table.check(Event.ABORT)
+        self.aborters.note(Event.ABORT.value)
+        await self._abort(timeout)
+
+    async def _abort(self, timeout: float) -> None:
         operation = self.operations.begin_or_join(Event.ABORT, partial(abort, self.current))
-        self.last_abort.note(self.number)
         text = "the coordinator did not abort the transaction in time"
         await self.operations.wait(operation, timeout, text, Event.ENDED)
 
@@ -214,7 +223,7 @@ class Transactions:
     async def join_what_goes_on(self, timeout: float) -> None:
         """Before a transaction begins: get a producer id, or wait for the end of an abort that its caller left."""
         if self.table.state is State.ABORTING:
-            await self.abort(timeout)
+            await self._abort(timeout)
         if self.table.state in (State.UNINITIALIZED, State.INITIALIZING):
             await self.init(None, timeout)
 

@@ -14,6 +14,7 @@ from aioproducer import (
     ConfigurationError,
     DeliveryError,
     GroupMetadata,
+    KafkaError,
     OffsetAndMetadata,
     Outcome,
     Producer,
@@ -72,6 +73,63 @@ async def test_a_block_that_another_task_aborts(clerk: Producer[Any, Any], ledge
     async with clerk.transaction():
         await put(clerk, b"b")
         await clerk.abort_transaction()
+    assert seen(ledger) == []
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+async def test_a_block_that_is_aborted_by_init_transactions(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, elsewhere: bool
+) -> None:
+    """A part of it has failed, and its program has caught the error: by another task, the block does not end as if it had committed."""
+    ended: KafkaError | None = None
+    try:
+        async with clerk.transaction():
+            await put(clerk, b"a")
+            with pytest.raises(RecordError):
+                await clerk.send("one", "no bytes")  # the failure
+            call = clerk.init_transactions()
+            await (asyncio.create_task(call) if elsewhere else call)
+    except TransactionAbortedError as error:
+        ended = error
+    assert ("another task called init_transactions()" in str(ended)) is elsewhere
+    assert seen(ledger) == []
+
+
+async def test_blocks_of_two_tasks_after_an_abort(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """The second begins when the abort is over, and aborts nothing; the first has aborted itself, and ends well."""
+    held = ledger.faults.delay(api="EndTxn")
+
+    async def first() -> None:
+        async with clerk.transaction():
+            assert await all_acked(await put(clerk, b"a"))
+            await clerk.abort_transaction()
+
+    async def second() -> None:
+        async with clerk.transaction():
+            await put(clerk, b"b")
+
+    aborting = asyncio.create_task(first())
+    await held.reached()
+    beginning = asyncio.create_task(second())
+    await turns()
+    held.release()
+    await asyncio.gather(aborting, beginning)
+    assert seen(ledger) == [b"b"]
+
+
+async def test_a_block_of_an_earlier_transaction(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
+    """Another task has aborted it, and the one that it began instead."""
+
+    async def elsewhere() -> None:
+        await clerk.abort_transaction()
+        async with clerk.transaction():
+            await put(clerk, b"b")
+            await clerk.abort_transaction()
+
+    with pytest.raises(TransactionAbortedError, match="another task"):
+        async with clerk.transaction():
+            await put(clerk, b"a")
+            await asyncio.create_task(elsewhere())
     assert seen(ledger) == []
 
 
