@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, judge
 from aioproducer._state.transactions.parts import Place
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -35,9 +36,10 @@ _ORDER = (
 
 def worst(request: Request, codes: Iterable[int]) -> int:
     """The code that decides, where several were given."""
-    return min(
-        (code for code in codes if code), key=lambda code: _ORDER.index(judge(request, code)), default=0
-    )
+    given = [code for code in codes if code]
+    # That a partition was not attempted says only that another one has the reason.
+    reasons = [code for code in given if code != ErrorCode.OPERATION_NOT_ATTEMPTED]
+    return min(reasons or given, key=lambda code: _ORDER.index(judge(request, code)), default=0)
 
 
 def to_add_partitions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from aioproducer._state.transactions.dialogues.initializing import change_id, in
 from aioproducer._state.transactions.dialogues.renewal import renew
 from aioproducer._state.transactions.dialogues.steps import (
     Adding,
+    AddPartitions,
     ChangeCoordinator,
     Describe,
     EndCalls,
@@ -45,7 +47,7 @@ COMMIT, ABORT, INIT, DESCRIBE = Request.COMMIT, Request.ABORT, Request.INIT_PROD
 NEXT = (7000, 4)
 FENCED = ErrorCode.PRODUCER_FENCED
 OUT_OF_TIME = Standing(*NEXT, "CompleteAbort")
-QUEUE: Any = object()  # stands in for the queue of a partition
+QUEUE: Any = SimpleNamespace(queue=["a batch"])  # stands in for the queue of a partition
 
 
 def wanting(state: State = State.IN_TRANSACTION) -> Any:
@@ -93,6 +95,47 @@ def test_a_refusal_during_an_abort_ends_nothing() -> None:
         dialogue.send(reply(ADD, ErrorCode.INVALID_PRODUCER_ID_MAPPING))
     assert current.parts.forgotten
     assert current.table.state is State.ABORTING
+
+
+def test_an_unknown_partition_without_records_is_left_out() -> None:
+    """The others are asked for again. Without any nothing is added, and nothing has failed."""
+    current = wanting()
+    empty: Any = SimpleNamespace(queue=[])
+    current.parts.wanted["gone", 0] = empty
+    step: Any = next(add_partitions(current))
+    assert attempt(step.attempt(), UNKNOWN_TOPIC) == (
+        [AddPartitions(IDENTITY, {("t", 0): QUEUE})],
+        UNKNOWN_TOPIC,
+    )
+    current = transaction(1)
+    current.parts.wanted["gone", 0] = empty
+    played = play(add_partitions(current), [UNKNOWN_TOPIC])
+    assert (played.error, played.of(UpdateReadiness), current.table.state) == (None, [], State.IN_TRANSACTION)
+    assert (current.parts.partitions, current.parts.opened, current.parts.in_doubt) == (set(), False, False)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_offsets_of_a_topic_that_is_gone(level: int) -> None:
+    """Ten seconds without another answer end the attempts, and fail the transaction."""
+    current = transaction(level)
+    current.parts.groups.add("readers")
+    current.record_offsets({TopicPartition("s", 0): OffsetAndMetadata(5)}, GroupMetadata("readers"))
+    dialogue: Any = deliver_offsets(current)
+    turn: Any = next(dialogue).dialogue
+    step: Any = next(turn)
+    for answers, code in (
+        ([UNKNOWN_TOPIC, 100.0], UNKNOWN_TOPIC),
+        ([UNKNOWN_TOPIC, 105.0], UNKNOWN_TOPIC),
+        ([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS], ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        ([UNKNOWN_TOPIC, 111.0], UNKNOWN_TOPIC),
+        ([UNKNOWN_TOPIC, 120.9], UNKNOWN_TOPIC),
+        ([UNKNOWN_TOPIC, 121.0], ErrorCode.NONE),
+    ):
+        assert attempt(step.attempt(), *answers)[1] == code
+    failure: Any = turn.send(reply(OFFSETS))
+    assert isinstance(failure, EndCalls)
+    with pytest.raises(TransactionAbortedError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        next(turn)
 
 
 @pytest.mark.parametrize(("level", "requests"), [(1, [ADD_GROUP, OFFSETS]), (2, [OFFSETS])])

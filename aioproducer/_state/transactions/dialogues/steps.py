@@ -81,16 +81,6 @@ Question: TypeAlias = (
 Attempt: TypeAlias = Generator[Question, Any, int]
 
 
-def once(question: AddPartitions | AddGroup | CommitOffsets) -> Callable[[], Attempt]:
-    """Attempts of this one question."""
-
-    def attempt() -> Attempt:
-        code: int = yield question
-        return code
-
-    return attempt
-
-
 # -- steps whose result is awaited
 
 
