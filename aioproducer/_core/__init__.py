@@ -34,6 +34,7 @@ from aioproducer._core.records import OUTCOMES as OUTCOMES
 from aioproducer._core.records import Batch as Batch
 from aioproducer._core.records import Clock as Clock
 from aioproducer._core.records import ManualClock as ManualClock
+from aioproducer._core.records import ReadMark as ReadMark
 from aioproducer._core.records import Waker as Waker
 from aioproducer._core.records import murmur2 as murmur2
 from aioproducer._core.records import record_size as record_size

@@ -14,7 +14,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 
-from aioproducer._core.records cimport ACKED, PENDING, Batch, wake
+from aioproducer._core.records cimport ACKED, PENDING, Batch, failure_was_read, wake
 
 from aioproducer._core.records import OUTCOMES as _OUTCOMES
 from aioproducer.errors import ConfigurationError
@@ -202,7 +202,7 @@ cdef object take_result(Delivery delivery):
     if outcome == ACKED:
         return metadata_of(delivery)
     delivery._flags |= SEEN
-    batch.noticed = True
+    failure_was_read(batch)
     raise own_error(batch, delivery._index)
 
 
@@ -291,7 +291,7 @@ cdef class Delivery:
         self._flags |= SEEN
         if outcome == ACKED:
             return None
-        self._batch.noticed = True
+        failure_was_read(self._batch)
         return own_error(self._batch, self._index)
 
     def _not_done(self):
@@ -346,7 +346,7 @@ cdef class Delivery:
         if outcome != PENDING:
             self._flags |= SEEN
         if outcome > ACKED:
-            self._batch.noticed = True
+            failure_was_read(self._batch)
         return _outcomes[outcome]
 
     @property

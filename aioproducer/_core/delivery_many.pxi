@@ -1,5 +1,5 @@
 # The result of `send_batch`.
-# Part of delivery.pyx. Uses records.pxd (ACKED, PENDING, Batch) and delivery.pyx (Delivery, _resolve, locate).
+# Part of delivery.pyx. Uses records.pxd (ACKED, PENDING, Batch, failure_was_read) and delivery.pyx (Delivery, _resolve, locate).
 
 # Numbers of a result stay packed until they are read: most callers only need to know whether all records were written.
 cdef array.array _numbers = array.array("q")
@@ -181,7 +181,7 @@ cdef class BatchDelivery:
             counts[outcome] += 1
             partition[at] = batch.partition
             if outcome != ACKED:
-                batch.noticed = True
+                failure_was_read(batch)
                 error = batch.error_of(index)
                 copied = copies.get(id(error))
                 errors[at] = copies.setdefault(id(error), _copy(error)) if copied is None else copied

@@ -56,6 +56,10 @@ cdef class Waker:
     cdef int _come_again(self) except -1
 
 
+cdef class ReadMark:
+    cdef public bint seen
+
+
 cdef class Batch:
     # bytes
     cdef Octets _octets
@@ -99,8 +103,9 @@ cdef class Batch:
     cdef Waker _waker
     cdef int held
     cdef int unseen
-    # A caller read the failure of a record.
+    # A caller read the failure of a record; the mark becomes `seen` by it as well.
     cdef readonly bint noticed
+    cdef public ReadMark read_mark
     cdef list _unseen_log
 
     cdef bint fits(self, Py_ssize_t size, double now) noexcept
@@ -121,6 +126,12 @@ cdef class Batch:
     cdef int _wake(self, list waiters) except -1
     cdef list remove_waiters(self, int index, object matches)
     cdef list _waiters_of(self, int index)
+
+
+cdef inline void failure_was_read(Batch batch) noexcept:
+    batch.noticed = True
+    if batch.read_mark is not None:
+        batch.read_mark.seen = True
 
 
 cdef unsigned int murmur2_of(const unsigned char *data, Py_ssize_t size) noexcept

@@ -22,6 +22,9 @@ class ManualClock(Clock):
 class Octets:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+class ReadMark:
+    seen: bool
+
 @disjoint_base
 class Batch:
     def __new__(
@@ -69,6 +72,7 @@ class Batch:
     def awaited(self) -> bool: ...
     @property
     def noticed(self) -> bool: ...
+    read_mark: ReadMark | None
     @property
     def outcome(self) -> int: ...
     @property

@@ -59,6 +59,10 @@ include "records_octets.pxi"
 include "records_waiting.pxi"
 
 
+cdef class ReadMark:
+    """Becomes ``seen`` when a caller reads the failure of a record of any batch that refers to it."""
+
+
 cdef inline object owner_of(Batch batch):
     return None if batch._owner is None else aioproducer_referent(batch._owner)
 

@@ -52,7 +52,7 @@ class BatchMaker:
         )
         # Behind a gap each record has a batch of its own: the loss may be noticed before the next record is sent.
         batch = self._make(queue, 1 if gap else limit, now, expected=0 if gap else expected, awaited=awaited)
-        batch.gap = gap
+        batch.gap = batch.read_mark = gap
         self.opened += 1
         batch.order = (self.opened,)
         batch.linger_at = now + self.limits.linger
@@ -80,7 +80,8 @@ class BatchMaker:
         replacement.share = batch.share
         replacement.attempts, replacement.dirty = batch.attempts, batch.dirty
         replacement.sent_to = batch.sent_to
-        replacement.last_error, replacement.gap = batch.last_error, batch.gap
+        replacement.last_error = batch.last_error
+        replacement.gap, replacement.read_mark = batch.gap, batch.read_mark
         replacement.linger_at, replacement.urgent = batch.linger_at, True
         replacement.drained_at, replacement.written_at, replacement.answered_at = (
             batch.drained_at,

@@ -29,12 +29,15 @@ class Losses:
     def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """The records of the batch that have no outcome yet are lost."""
         # First: without memory for what follows, the transaction is not committed without these records.
-        if batch.pending:
+        lost = batch.pending
+        if lost:
             self.effects.losses.append(error)
         self.outcomes.conclude(batch, error, now)
         number = self.tally.failures
         if self.gapless:
-            self._open_gap(batch, error, now, number)
+            gap = self._open_gap(batch, error, now, number)
+            # Its records had failed before, and their failures may have been read then.
+            gap.seen = gap.seen or (not lost and batch.noticed)
 
     def fail_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> None:
         """These records of the batch are lost; the others go on where nothing forbids it."""
@@ -47,7 +50,7 @@ class Losses:
 
     def _open_gap(
         self, batch: QueuedBatch, error: KafkaError, now: float, number: int, after: int = -1
-    ) -> None:
+    ) -> Gap:
         """A record was lost: later unwritten batches end now; batches in flight end when their fate is known."""
         queue = batch.queue
         gap = gap_of(queue)
@@ -55,7 +58,7 @@ class Losses:
             gap = queue.gap = Gap(error, now, number)
             self.gaps = [*(known for known in self.gaps if known.open), gap]
         queue.lost_at = self.accumulator.lost_at = now
-        gap.batches.append(batch)
+        batch.read_mark = gap
         if not batch.settled:
             rest = [index for index in batch.pending_indexes() if index > after]
             if rest:
@@ -66,10 +69,10 @@ class Losses:
         behind = {other for other in (*queue.sent, *queue.queue) if other.order > batch.order}
         for other in sorted(behind, key=lambda other: other.order):
             self._end_behind(other, gap, now)
+        return gap
 
     def _end_behind(self, batch: QueuedBatch, gap: Gap, now: float) -> None:
-        batch.gap = gap
-        gap.batches.append(batch)
+        batch.gap = batch.read_mark = gap
         if not batch.in_flight and not batch.dirty:
             self.outcomes.conclude(batch, gap.error(batch, now), now)
 

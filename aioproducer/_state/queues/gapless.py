@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aioproducer._core import ReadMark
 from aioproducer.errors import DeliveryError
 
 if TYPE_CHECKING:
@@ -18,23 +19,21 @@ if TYPE_CHECKING:
     from aioproducer.errors import KafkaError
 
 
-class Gap:
-    """A loss in one partition, and the batches that failed because of it."""
+class Gap(ReadMark):
+    """A loss in one partition. It is the mark of the batches that fail because of it: reading one of their failures closes it."""
 
-    __slots__ = ("batches", "cause", "failure", "opened_at", "seen")
+    __slots__ = ("cause", "failure", "opened_at")
 
     def __init__(self, cause: KafkaError, opened_at: float, failure: int = 0) -> None:
         self.cause = cause
         self.opened_at = opened_at
         # The number of the failure that the loss is.
         self.failure = failure
-        self.batches: list[QueuedBatch] = []
-        self.seen = False
 
     @property
     def open(self) -> bool:
         """True until the program has read one of the failures."""
-        return not (self.seen or any(batch.noticed for batch in self.batches))
+        return not self.seen
 
     def error(self, batch: QueuedBatch, now: float) -> DeliveryError:
         """The error of records behind it."""
@@ -48,10 +47,6 @@ class Gap:
 
 
 def gap_of(queue: PartitionQueue) -> Gap | None:
-    """The open gap of this partition. A gap that was noticed is closed by this call."""
+    """The open gap of this partition."""
     gap = queue.gap
-    if gap is None or gap.open:
-        return gap
-    gap.seen = True
-    gap.batches.clear()
-    return None
+    return gap if gap is not None and gap.open else None

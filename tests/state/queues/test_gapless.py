@@ -113,6 +113,56 @@ def test_looking_at_any_of_the_failures_closes_the_gap(m: Machines, which: int) 
     assert written(m) == [(b"a",), (b"b",)]
 
 
+def test_looking_at_a_later_failure_closes_the_gap(m: Machines) -> None:
+    """The program has dropped the deliveries of all that failed before it, as one that sends and forgets does."""
+    lose_first(m).clear()
+    late = m.append(b"d")
+    turn(m)
+    assert late.outcome is NOT_WRITTEN
+    send(m, b"e")
+    assert written(m) == [(b"e",)]
+
+
+def test_a_failure_that_was_read_before_the_loss_closes_no_gap(m: Machines) -> None:
+    """One record of a batch in flight expires and is read, and the rest of it is refused later."""
+    early, rest = m.append(b"a", timeout=1.0), m.append(b"b")
+    m.close()
+    batch = m.only()
+    m.later(1.0)
+    assert early.outcome is UNKNOWN
+    m.answer(batch, REFUSED)
+    late = m.append(b"c")
+    turn(m)
+    assert fates(rest, late) == [NOT_WRITTEN] * 2
+    assert rest.outcome is NOT_WRITTEN
+    send(m, b"d")
+    assert written(m) == [(b"d",)]
+
+
+def test_a_withdrawal_that_was_read_before_the_loss_closes_no_gap(m: Machines) -> None:
+    """Both were in one batch, and the loss is that of another record."""
+    m.learn(-1, 2)
+    withdrawn, expired = m.append(b"a"), m.append(b"b", timeout=1.0)
+    assert withdrawn.try_cancel()
+    assert withdrawn.outcome is NOT_WRITTEN
+    m.later(1.0)
+    late = m.append(b"c")
+    turn(m)
+    assert fates(expired, late) == [NOT_WRITTEN] * 2
+
+
+def test_the_end_of_a_batch_whose_failures_were_read_leaves_no_gap(m: Machines) -> None:
+    """All of its records had expired before, and only its place in the sequence was left."""
+    early = m.append(b"a", timeout=1.0)
+    m.close()
+    m.lose(m.only())
+    m.later(1.0)
+    assert early.outcome is UNKNOWN
+    m.later(DELIVERY_TIMEOUT)
+    send(m, b"b")
+    assert written(m) == [(b"b",)]
+
+
 def test_a_flush_report_closes_the_gap(m: Machines) -> None:
     """It counts the lost records."""
     lose_first(m)
