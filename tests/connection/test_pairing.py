@@ -296,7 +296,7 @@ async def test_bytes_behind_the_last_field_are_told_once(
 async def test_failing_handler_ends_the_connection(
     listen: Listen, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An exception in `answered` is logged and becomes the reason; the other handlers are called."""
+    """An exception in `answered` is logged and becomes the reason; this handler and the others are called."""
 
     class Broken(Recorder):
         def answered(self, frame: memoryview) -> None:
@@ -313,11 +313,31 @@ async def test_failing_handler_ends_the_connection(
     connection.write_request(connection.next_correlation_id(), (b"?",), broken, 30)
     other = ask(connection)
     await other.told.wait()
-    assert broken.failures == []
     assert isinstance(connection.close_reason, BrokerUnavailableError)
     assert isinstance(connection.close_reason.cause, ZeroDivisionError)
+    assert broken.failures == [(connection.close_reason, True)]
     assert other.failures == [(connection.close_reason, True)]
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+async def test_handler_that_closes_the_connection_and_fails(listen: Listen, connect: Connect) -> None:
+    """It is called once more, like one whose connection another has closed."""
+
+    class Closing(Recorder):
+        def answered(self, frame: memoryview) -> None:
+            connection.close()
+            raise ZeroDivisionError("bug")
+
+    async def script(wire: Wire) -> None:
+        await wire.read()
+        wire.write(frame(0))
+        await wire.until_closed()
+
+    connection = await connect(await listen(script))
+    closing = Closing()
+    connection.write_request(connection.next_correlation_id(), (b"?",), closing, 30)
+    await closing.told.wait()
+    assert [written for _, written in closing.failures] == [True]
 
 
 async def test_handlers_that_fail_while_closing_keep_nobody_from_being_told(

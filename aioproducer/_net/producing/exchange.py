@@ -38,26 +38,21 @@ class ProduceExchange:
         self._by_id = names_by_id
 
     def answered(self, frame: memoryview) -> None:
-        """The answer has arrived."""
-        try:
-            surplus = self._link.connection.remarks.surplus
-            _, response = decode_response(ProduceResponse, self._version, frame, surplus)
-        except ProtocolError as error:
-            # The error propagates: the connection closes, and with it all requests in flight.
-            self.failed(error, written=True)
-            raise
+        """The answer has arrived. After an error `failed()` is called, and with it all requests in flight fail."""
+        surplus = self._link.connection.remarks.surplus
+        _, response = decode_response(ProduceResponse, self._version, frame, surplus)
         try:
             strange = self._requests.effects.event(self._take, response)
-        except Exception as error:
+        except BaseException as error:
             # A batch is partly settled: later answers for its partition could not be trusted.
             self._requests.crash(error)
             raise
-        self._link.permits.release()
         if strange:
             raise ProtocolError(
                 "the broker's Produce answer has a partition twice, or one that was not requested",
                 broker=self._link.connection.broker,
             )
+        self._link.permits.release()
 
     def _take(self, response: ProduceResponse) -> bool:
         """Give every batch its answer; True: some answers matched no batch."""

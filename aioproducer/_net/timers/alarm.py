@@ -60,7 +60,8 @@ class Alarm:
         self._timer = self._loop.call_at(when, self._wake) if when < math.inf else None
 
     def _wake(self) -> None:
-        self._timer = None
+        # First: an exception in this callback (no memory, Ctrl-C) must not keep the next request from setting the timer.
+        self._timer, self._at = None, math.inf
         earliest = self._watched.earliest_deadline()
         if earliest <= self._loop.time():
             self._let_arrive(_CATCH_UP_TURNS)

@@ -14,7 +14,10 @@ _LAST_CORRELATION_ID = 2**31 - 1
 
 
 class AnswerHandler(Protocol):
-    """Takes the answer to one request; exactly one of the two is called, once, from inside the event loop's callback."""
+    """Takes the answer to one request; one of the two is called, once, from inside the event loop's callback.
+
+    An `answered()` that raises ends the connection, and `failed()` follows.
+    """
 
     def answered(self, frame: memoryview) -> None:
         """The answer, from its correlation id on (for `decode_response`). The bytes are valid only during the call."""

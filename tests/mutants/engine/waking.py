@@ -112,6 +112,14 @@ WAKING: Final = (
         "tests/scenarios/test_b_answers.py::test_b08_an_answer_leaves_partitions_out",
     ),
     _mutant(
+        "answer-that-cannot-be-read-is-nobodys",
+        "_net/connecting/connection/connection.py",
+        "            self._not_answered(sent)\n",
+        "",
+        "Without memory to read an answer, the batches of its request are in flight for ever, and their partitions send nothing.",
+        "tests/runtime/starvation/test_threads_and_memory.py",
+    ),
+    _mutant(
         "permit-lost-with-an-error",
         "_net/producing/exchange.py",
         "        self._lose(error, written=written)\n        self._link.permits.release()",

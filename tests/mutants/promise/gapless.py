@@ -14,8 +14,8 @@ GAPLESS: Final = (
     _mutant(
         "loss-opens-no-gap",
         "_state/delivery/losses.py",
-        "        if self.gapless:\n            self._open_gap(batch, error, now, number)",
-        "        if False:\n            self._open_gap(batch, error, now, number)",
+        "        if self.gapless:\n            gap = self._open_gap(batch, error, now, number)",
+        "        if False:\n            gap = self._open_gap(batch, error, now, number)",
         "Records behind a lost record are written past it.",
         _GAPLESS,
     ),
@@ -41,6 +41,22 @@ GAPLESS: Final = (
         "        return not self.seen\n",
         "        return False\n",
         "The gap counts as reported as soon as one record failed by it, and records are written past it.",
+        _GAPLESS,
+    ),
+    _mutant(
+        "gap-is-closed-by-an-earlier-look",
+        "_state/delivery/losses.py",
+        "gap.seen = gap.seen or (not lost and batch.noticed)",
+        "gap.seen = gap.seen or batch.noticed",
+        "A failure in the same batch that was read before the loss counts as a look at it, and records are written past the loss.",
+        _GAPLESS,
+    ),
+    _mutant(
+        "gap-is-not-closed-by-a-later-failure",
+        "_state/batching/making.py",
+        "batch.gap = batch.read_mark = gap",
+        "batch.gap = gap",
+        "A program that dropped the first failures gets the error of the gap for each further record, without end.",
         _GAPLESS,
     ),
     _mutant(

@@ -13,6 +13,7 @@ import pytest
 
 from aioproducer import DeliveryError, Outcome, Producer
 from aioproducer._codecs import compress
+from aioproducer._wire.codec import decode_response
 from aioproducer.testing import EmbeddedKafka
 from tests.net.conftest import QUICK
 from tests.net.support import LIMIT, Make, engine, memory_in_use, until, warm
@@ -140,6 +141,28 @@ async def test_f19_no_memory_to_settle_an_answer(
     assert await delivery.wait(LIMIT) is Outcome.UNKNOWN
     assert len(kafka.records("one")) == 1
     assert producer.health().state == "failed"
+
+
+async def test_f19_no_memory_to_read_an_answer(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batches of the request are sent again, and their partitions go on; they waited without end."""
+    producer = await warm(make(kafka), "one")
+    unread = 1
+
+    def once(*arguments: Any) -> Any:
+        nonlocal unread
+        if unread:
+            unread -= 1
+            raise MemoryError
+        return decode_response(*arguments)
+
+    monkeypatch.setattr("aioproducer._net.producing.exchange.decode_response", once)
+    delivery = await producer.send("one", b"v")
+    assert await delivery.wait(LIMIT) is Outcome.ACKED
+    assert not unread
+    assert [record.value for record in kafka.records("one")].count(b"v") == 1
+    await sound(producer)
 
 
 # -- F23: executors

@@ -303,10 +303,22 @@ class Connection(asyncio.BufferedProtocol):
         if sent is None:
             self.remarks.unasked_answer()
             return
-        now = self.last_used = self.answered_at = self.loop.time()
-        self.answers += 1
-        self.traffic.request_time.add(now - sent.sent_at)
-        sent.handler.answered(frame)
+        try:
+            now = self.last_used = self.answered_at = self.loop.time()
+            self.answers += 1
+            self.traffic.request_time.add(now - sent.sent_at)
+            sent.handler.answered(frame)
+        except BaseException:
+            self._not_answered(sent)
+            raise
+
+    def _not_answered(self, sent: SentRequest) -> None:
+        """The answer could not be handled: its handler fails with the connection."""
+        if self.closed:
+            self._quietly(partial(sent.handler.failed, self._gone(), written=True))
+        else:
+            # The peer's next answer cannot be paired, where nothing else ends the connection before.
+            self._pairing.waiting.appendleft(sent)
 
     # ------------------------------------------------------------------------------------------ time
 
