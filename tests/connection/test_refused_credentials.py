@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -160,44 +159,17 @@ async def test_a_refusal_is_that_of_all_attempts_that_wait(monkeypatch: pytest.M
     assert len(waits.seconds) == 2
 
 
-async def test_renewals_follow_one_another() -> None:
-    """Also without a refusal before: the first one may be refused."""
-    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
-    refused = AuthenticationError("no", reason="credentials", code=58)
-    begun: list[bool] = []
-
-    async def renew() -> None:
-        async with refusals.renewal(0.3) as has_turn:
-            begun.append(has_turn)
-            await asyncio.sleep(0)
-            if has_turn:
-                raise refused
-
-    outcomes = await asyncio.gather(*(renew() for _ in range(3)), return_exceptions=True)
-    assert sorted(begun) == [False, False, True]
-    assert [type(each) for each in outcomes] == [AuthenticationError, type(None), type(None)]
-    assert refusals.are_pending
-
-
-async def test_renewals_that_take_long_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers may not answer: each next renewal begins a second after the one before it."""
-    monkeypatch.setattr("aioproducer._net.connecting.refusals._AFTER_ONE_ANOTHER", 0.05)
+async def test_an_attempt_whose_time_is_over_is_not_made() -> None:
+    """A renewal behind a refusal: its session ends before its turn comes."""
     loop = asyncio.get_running_loop()
     refusals = Refusals(loop, random.Random(1))
-    answered = asyncio.Event()
-    began: list[float] = []
-
-    async def renew() -> None:
-        async with refusals.renewal(LIMIT) as has_turn:
-            assert has_turn
-            began.append(loop.time())
-            if len(began) == 3:
-                answered.set()
-            await answered.wait()
-
-    async with asyncio.timeout(LIMIT):
-        await asyncio.gather(*(renew() for _ in range(3)))
-    assert all(later - earlier >= 0.045 for earlier, later in pairwise(began))
+    await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
+    async with refusals.attempt_before(loop.time() + 0.01) as has_turn:
+        assert not has_turn
+    assert refusals.are_pending
+    refusals.forget()
+    async with refusals.attempt_before(loop.time() + LIMIT) as has_turn:
+        assert has_turn
 
 
 async def test_one_attempt_at_a_time() -> None:

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Refusals"]
 
 _PAUSE: Final = Backoff(1.0, 30.0)
-# Seconds that an open connection waits for another one to authenticate again: a broker that does not answer holds up no other.
-_AFTER_ONE_ANOTHER: Final = 1.0
-# The part of its remaining time for which it waits for others at most: a renewal takes time as well.
-_OF_THE_REST: Final = 0.25
 _OF_CREDENTIALS: Final = frozenset(("credentials", "mechanism"))
 
 
@@ -38,10 +34,6 @@ class Refusals:
         self._loop = loop
         self._rng = rng
         self._turn = asyncio.Lock()
-        # Renewals under way, the beginning of the newest, and the end of any.
-        self._renewals = 0
-        self._renewal_began = -math.inf
-        self._renewal_ended = asyncio.Event()
         self._count = 0
         self._newest: KafkaError | None = None
         self._forgotten = asyncio.Event()
@@ -68,16 +60,9 @@ class Refusals:
                 yield
 
     @contextlib.asynccontextmanager
-    async def renewal(self, within: float) -> AsyncIterator[bool]:
-        """The same for an open connection; False if its turn does not come within so many seconds.
-
-        Renewals follow one another also before a refusal, so that one of them is refused first where the credentials do not
-        hold any more.
-        """
-        until = self._loop.time() + within
+    async def attempt_before(self, until: float) -> AsyncIterator[bool]:
+        """The same, but False instead of an attempt if its turn does not come before this time."""
         async with contextlib.AsyncExitStack() as stack:
-            await self._follow(self._loop.time() + within * _OF_THE_REST)
-            stack.enter_context(self._under_way())
             with anyio.move_on_after(until - self._loop.time()) as waiting:
                 if self._count:
                     await self._wait(stack)
@@ -86,26 +71,6 @@ class Refusals:
                     yield True
             else:
                 yield False
-
-    async def _follow(self, until: float) -> None:
-        """Wait until no renewal is under way, or the newest has taken a second."""
-        while self._renewals:
-            pause = min(until, self._renewal_began + _AFTER_ONE_ANOTHER) - self._loop.time()
-            if pause <= 0:
-                return
-            with anyio.move_on_after(pause):
-                await self._renewal_ended.wait()
-
-    @contextlib.contextmanager
-    def _under_way(self) -> Iterator[None]:
-        self._renewals += 1
-        self._renewal_began = self._loop.time()
-        try:
-            yield
-        finally:
-            self._renewals -= 1
-            self._renewal_ended.set()
-            self._renewal_ended = asyncio.Event()
 
     async def _wait(self, stack: contextlib.AsyncExitStack) -> None:
         """Wait for the turn and the end of the pause; raises the refusal of another attempt meanwhile."""

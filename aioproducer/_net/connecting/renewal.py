@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import anyio
 
 from aioproducer._net.connecting.conversing import converse_in_use
+from aioproducer._net.connecting.renewal_pacing import RenewalPacing
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer.errors import KafkaError, text_of
@@ -64,6 +65,7 @@ class SessionRenewal:
         self._log = log_of(client_id)
         self._timeout = timeout
         self._refusals = refusals
+        self._pacing = RenewalPacing(loop)
         self._tasks: set[asyncio.Task[None]] = set()
         self._warned_at = -math.inf
 
@@ -114,7 +116,10 @@ class SessionRenewal:
         failures = 0
         while (left := session.last_write_at - self._loop.time()) > 0:
             try:
-                async with self._refusals.renewal(left) as has_turn:
+                async with (
+                    self._pacing.turn(left),
+                    self._refusals.attempt_before(session.last_write_at) as has_turn,
+                ):
                     if not has_turn:
                         return None
                     renewed = await converse_in_use(

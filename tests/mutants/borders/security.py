@@ -37,11 +37,11 @@ SECURITY: Final = (
     ),
     _mutant(
         "renewals-at-the-same-time",
-        "_net/connecting/refusals.py",
-        "            await self._follow(self._loop.time() + within * _OF_THE_REST)\n",
-        "            await asyncio.sleep(0)\n",
+        "_net/connecting/renewal_pacing.py",
+        "        await self._follow(self._loop.time() + left * _OF_THE_REST)\n",
+        "        await asyncio.sleep(0)\n",
         "The connections of a user that was deleted are refused at the same moment, and the account is locked.",
-        f"{_REFUSED}::test_renewals_follow_one_another",
+        "tests/connection/test_renewal_pacing.py::test_renewals_follow_one_another",
     ),
     _mutant(
         "common-name-accepted",
