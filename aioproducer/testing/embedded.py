@@ -128,7 +128,7 @@ class EmbeddedKafka:
             for number, node in nodes.items()
         }
         self._sockets = Sockets(brokers_by_id, tls)
-        self.faults = Faults(self._cluster, self._sockets, rules)
+        self.faults = Faults(self._cluster, self._sockets, rules, has_tls=tls is not None)
         self.brokers = tuple(BrokerView(node, self._sockets) for node in nodes.values())
         self._running = False
 

@@ -10,6 +10,8 @@ import asyncio
 import errno
 import random
 import socket
+import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -287,10 +289,27 @@ class NetworkedLoop(SimulatedLoop):
         self.network = Network(self, rng)
 
     async def create_connection(  # type: ignore[override]
-        self, protocol_factory: Callable[[], Any], host: str, port: int
-    ) -> tuple[MemoryTransport, Any]:
-        """asyncio: connect."""
-        return await self.network.connect(protocol_factory, host, port)
+        self,
+        protocol_factory: Callable[[], Any],
+        host: str,
+        port: int,
+        *,
+        ssl: ssl.SSLContext | None = None,
+        server_hostname: str | None = None,
+    ) -> tuple[asyncio.Transport, Any]:
+        """asyncio: connect, with TLS where a context is given."""
+        if ssl is None:
+            return await self.network.connect(protocol_factory, host, port)
+        protocol, opened = protocol_factory(), self.create_future()
+        tls: Any = SSLProtocol(self, protocol, ssl, opened, server_hostname=server_hostname)
+        raw, _ = await self.network.connect(lambda: tls, host, port)
+        transport: asyncio.Transport = tls._app_transport
+        try:
+            await opened
+        except BaseException:
+            raw.close()
+            raise
+        return transport, protocol
 
     async def create_server(  # type: ignore[override]
         self, protocol_factory: Callable[[], Any], host: str, port: int, **_options: Any

@@ -358,6 +358,10 @@ class MemoryTransport(asyncio.Transport):
             self.out.drop_unsent()
             self._finish(End.RST if self._loop.rng.random() < 0.5 else End.FIN)
 
+    def _force_close(self, _error: Exception | None) -> None:
+        """asyncio: its TLS ends a connection that cannot go on."""
+        self.abort()
+
     def broken(self, end: End) -> None:
         """The connection ended, but not by a call."""
         if self.gone:

@@ -14,7 +14,7 @@ from aioproducer.testing.broker.authentication.session import Authentication, Se
 from aioproducer.testing.broker.authorization import Authorizer, Permissions, error_of
 from aioproducer.testing.broker.call import Call, Handler, Later, Message, NoAnswer
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node
-from aioproducer.testing.broker.effects import Close, Dialogue, HalfClose, Wait, Write, never
+from aioproducer.testing.broker.effects import Close, Dialogue, HalfClose, Wait, Write, WriteCut, never
 from aioproducer.testing.broker.faults import FaultRules
 from aioproducer.testing.broker.handlers import HANDLERS
 from aioproducer.testing.broker.handlers.api_versions import refusal
@@ -25,12 +25,14 @@ from aioproducer.testing.broker.rules import (
     Asked,
     Cut,
     CutAnswer,
+    CutRecord,
     DropAnswer,
     EndWriting,
     Plan,
     Rewrite,
     Silence,
     Throttle,
+    Trickle,
 )
 
 
@@ -106,7 +108,7 @@ class Broker:
         yield from self._held(plan, before=True)
         for cut in plan.all_of(Cut):
             if cut.before:
-                yield Close(cut.reset)
+                yield Close(cut.reset, cut.notify)
                 return
         self.cluster.transactions.tick()
         answer = handler.answer(call)
@@ -128,7 +130,7 @@ class Broker:
     def _send(self, call: Call, message: Message) -> Dialogue:
         plan = call.plan
         for cut in plan.all_of(Cut):
-            yield Close(cut.reset)
+            yield Close(cut.reset, cut.notify)
             return
         if plan.first(DropAnswer) is not None:
             return
@@ -141,7 +143,11 @@ class Broker:
             yield Write(frame[: part.at_byte])
             yield Close(part.reset)
             return
-        yield Write(frame)
+        for record in plan.all_of(CutRecord):
+            yield WriteCut(frame, record.at_byte)
+            yield Close(record.reset, notify=False)
+            return
+        yield from self._written(frame, plan)
         if call.session.must_close:
             yield Close()
             return
@@ -149,6 +155,16 @@ class Broker:
             yield HalfClose()
         if throttle is not None and throttle.mute:
             yield Wait(never, self.cluster.clock() + throttle.milliseconds / 1000)
+
+    def _written(self, frame: bytes, plan: Plan) -> Dialogue:
+        trickle = plan.first(Trickle)
+        if trickle is None:
+            yield Write(frame)
+            return
+        for begin in range(0, len(frame), trickle.piece):
+            if begin:
+                yield Wait(never, self.cluster.clock() + trickle.pause)
+            yield Write(frame[begin : begin + trickle.piece])
 
 
 def _changed(message: Any, plan: Plan, throttle: Throttle | None) -> Any:

@@ -15,10 +15,20 @@ class Write:
 
 
 @attrs.frozen
+class WriteCut:
+    """Send only this number of bytes of the TLS records that these bytes become."""
+
+    data: bytes
+    at_byte: int
+
+
+@attrs.frozen
 class Close:
     """End the connection: with `reset` at once (RST), otherwise after the written bytes (FIN)."""
 
     reset: bool = False
+    notify: bool = True
+    """Over TLS: with its close_notify."""
 
 
 @attrs.frozen
@@ -37,7 +47,7 @@ class Wait:
     deadline: float | None = None
 
 
-Effect = Write | Close | HalfClose | Wait
+Effect = Write | WriteCut | Close | HalfClose | Wait
 Dialogue = Generator[Effect, None, None]
 
 

@@ -11,6 +11,7 @@ Cluster life (leaders, brokers, topics) is changed at once and stays so until ch
 from __future__ import annotations
 
 import math
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypedDict, Unpack
 
@@ -23,8 +24,11 @@ from aioproducer.testing.broker.rules import (
     Action,
     Alter,
     Asked,
+    Certificate,
     Cut,
     CutAnswer,
+    CutHandshake,
+    CutRecord,
     CutRequest,
     DropAnswer,
     EndWriting,
@@ -39,9 +43,10 @@ from aioproducer.testing.broker.rules import (
     StopReading,
     Target,
     Throttle,
+    Trickle,
 )
 
-_BEFORE_THE_REQUEST = (CutRequest, StopReading, HangUp)
+_BEFORE_THE_REQUEST = (CutRequest, StopReading, HangUp, Certificate, CutHandshake)
 
 
 def code_of(error: int | str) -> int:
@@ -63,6 +68,14 @@ class Where(TypedDict, total=False):
     partition: int | None
     client_id: str | None
     step: int | None
+    skip: int
+    times: int | None
+
+
+class WhereConnected(TypedDict, total=False):
+    """The keywords of the rules for connections, which are opened before any request."""
+
+    broker: int | None
     skip: int
     times: int | None
 
@@ -135,6 +148,7 @@ class Faults:
     _cluster: Cluster
     _doors: Doors
     _rules: FaultRules
+    _has_tls: bool = False
 
     # ----- answers with errors
 
@@ -179,6 +193,12 @@ class Faults:
         """
         return self._add(HoldMarkers(_checked_seconds(seconds)), {"api": "EndTxn", **where})
 
+    def trickle(self, piece: int = 3, *, pause: float = 0.01, **where: Unpack[Where]) -> Fault:
+        """Send the answer in pieces of so many bytes, with pauses of so many seconds between them."""
+        if type(piece) is not int or piece < 1:
+            raise ValueError(f"piece={piece!r:.60}: it must be a number of bytes from 1")
+        return self._add(Trickle(piece, _checked_seconds(pause) or 0.0), where)
+
     def drop_answer(self, **where: Unpack[Where]) -> Fault:
         """Handle the request, send no answer, keep the connection."""
         return self._add(DropAnswer(), where)
@@ -206,6 +226,28 @@ class Faults:
     def cut_answer(self, at_byte: int, *, reset: bool = False, **where: Unpack[Where]) -> Fault:
         """Send only this number of bytes of the answer, its length included, and end the connection."""
         return self._add(CutAnswer(at_byte, reset), where)
+
+    def close_without_notify(self, *, before: bool = False, **where: Unpack[Where]) -> Fault:
+        """End the TCP connection instead of the answer, without TLS's close_notify; `before` as in `cut`."""
+        self._require_tls("close_without_notify")
+        return self._add(Cut(before, reset=False, notify=False), where)
+
+    def cut_record(self, at_byte: int, *, reset: bool = False, **where: Unpack[Where]) -> Fault:
+        """Send only this number of bytes of the TLS record of the answer, its header of 5 included, and end the connection."""
+        self._require_tls("cut_record")
+        return self._add(CutRecord(at_byte, reset), where)
+
+    def cut_handshake(
+        self, at_byte: int = 0, *, reset: bool = False, **where: Unpack[WhereConnected]
+    ) -> Fault:
+        """End a connection after this number of bytes of the broker's TLS handshake, at the end of it at the latest."""
+        self._require_tls("cut_handshake")
+        return self._add(CutHandshake(at_byte, reset), _of_connections(where, times=1))
+
+    def certificate(self, context: ssl.SSLContext, **where: Unpack[WhereConnected]) -> Fault:
+        """Open new connections with another TLS context, such as one with an expired certificate, until healed."""
+        self._require_tls("certificate")
+        return self._add(Certificate(context), _of_connections(where, times=None))
 
     def half_close(self, **where: Unpack[Where]) -> Fault:
         """Answer, then close the direction of the broker only."""
@@ -329,6 +371,12 @@ class Faults:
         self._rules.heal_all()
         self._cluster.changes.notify()
 
+    def _require_tls(self, fault: str) -> None:
+        if not self._has_tls:
+            raise ValueError(
+                f"{fault} is a fault of TLS, which these brokers do not have: EmbeddedKafka(tls=...)"
+            )
+
     def _add(self, action: Action, where: Where) -> Fault:
         api = where.get("api", "Produce")
         target = Target(
@@ -344,6 +392,15 @@ class Faults:
         )
         self._rules.add(fault)
         return fault
+
+
+def _of_connections(where: WhereConnected, times: int | None) -> Where:
+    return {
+        "api": None,
+        "broker": where.get("broker"),
+        "skip": where.get("skip", 0),
+        "times": where.get("times", times),
+    }
 
 
 def _checked_seconds(seconds: object) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -107,6 +108,8 @@ class Cut:
 
     before: bool
     reset: bool
+    notify: bool = True
+    """Over TLS: with its close_notify."""
 
 
 @attrs.frozen
@@ -115,6 +118,37 @@ class CutAnswer:
 
     at_byte: int
     reset: bool
+
+
+@attrs.frozen
+class CutRecord:
+    """Send this number of bytes of the TLS records of the answer, and end the connection."""
+
+    at_byte: int
+    reset: bool
+
+
+@attrs.frozen
+class CutHandshake:
+    """End the connection after this number of bytes of the broker's part of the TLS handshake."""
+
+    at_byte: int
+    reset: bool
+
+
+@attrs.frozen
+class Certificate:
+    """Open a connection with another TLS context."""
+
+    context: ssl.SSLContext
+
+
+@attrs.frozen
+class Trickle:
+    """Send the answer in pieces of this number of bytes, with pauses of this number of seconds."""
+
+    piece: int
+    pause: float
 
 
 @attrs.frozen
@@ -158,7 +192,7 @@ class HangUp:
 
 Action = (
     GiveError | Hold | Throttle | DropAnswer | Silence | Cut | CutAnswer | CutRequest | EndWriting | Alter | Rewrite
-    | StopReading | HangUp | HoldMarkers
+    | StopReading | HangUp | HoldMarkers | CutRecord | CutHandshake | Certificate | Trickle
 )  # fmt: skip
 A = TypeVar("A", bound=Action)
 

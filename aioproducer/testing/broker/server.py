@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import ssl
-import struct
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, cast
 
 import attrs
 
 from aioproducer.testing.broker.broker import Broker
 from aioproducer.testing.broker.conversation import Conversation
-from aioproducer.testing.broker.effects import Close, Effect, HalfClose, Write
+from aioproducer.testing.broker.effects import Close, Effect, HalfClose, Write, WriteCut
+from aioproducer.testing.broker.resets import reset as reset_connection
 from aioproducer.testing.broker.rules import Asked, HangUp
-
-_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+from aioproducer.testing.broker.tls import TlsTransport
 
 
 class BrokerProtocol(asyncio.Protocol):
@@ -79,7 +78,7 @@ class BrokerProtocol(asyncio.Protocol):
         """Wait until the connection has ended; unread bytes are discarded."""
         if self._lost.done():
             return
-        # TLS waits for the end of the other side, which may not come.
+        # A client over TLS may have been refused, and may not end its side.
         if not self._transport.can_write_eof() or self._transport.get_write_buffer_size():
             self._transport.abort()
         await asyncio.shield(self._lost)
@@ -99,8 +98,10 @@ class BrokerProtocol(asyncio.Protocol):
             match effect:
                 case Write(data):
                     self._transport.write(data)
-                case Close(reset):
-                    self._end(reset=reset)
+                case WriteCut(data, at_byte):
+                    cast("TlsTransport", self._transport).write_cut(data, at_byte)
+                case Close(reset, notify):
+                    self._end(reset=reset, notify=notify)
                 case HalfClose():
                     self._half_close()
         self._follow()
@@ -133,16 +134,13 @@ class BrokerProtocol(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
 
-    def _end(self, *, reset: bool) -> None:
-        if not reset:
-            # A second close() of asyncio's TLS transport leaves one that cannot be used.
-            if not self._transport.is_closing():
-                self._transport.close()
-            return
-        raw = self._transport.get_extra_info("socket")
-        if raw is not None:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        self._transport.abort()
+    def _end(self, *, reset: bool, notify: bool = True) -> None:
+        if reset:
+            reset_connection(self._transport)
+        elif notify:
+            self._transport.close()
+        else:
+            cast("TlsTransport", self._transport).close_without_notify()
 
 
 @attrs.define(eq=False)
@@ -156,23 +154,23 @@ class Sockets:
     _kept_ports: dict[int, asyncio.Server] = attrs.field(factory=dict, init=False)
     # In the order of their opening: a set is iterated by address, which a seed does not replay.
     _connections: dict[int, dict[BrokerProtocol, None]] = attrs.field(init=False)
+    _handshakes: dict[int, dict[TlsTransport, None]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._connections = {broker_id: {} for broker_id in self._brokers}
+        self._handshakes = {broker_id: {} for broker_id in self._brokers}
 
     async def open(self, broker_id: int, port: int | None = None) -> None:
         """Listen, at any free port unless one is set; a second call changes nothing."""
         if broker_id in self._servers:
             return
-        broker, connections = self._brokers[broker_id], self._connections[broker_id]
-        loop = asyncio.get_running_loop()
+        broker, loop = self._brokers[broker_id], asyncio.get_running_loop()
         # Two steps: asyncio leaks the socket if it is cancelled while it starts to serve.
         server = await loop.create_server(
-            lambda: BrokerProtocol(broker, connections),
+            partial(self._protocol, broker),
             broker.node.host,
             port or 0,
             backlog=1024,
-            ssl=self._tls,
             start_serving=False,
         )
         self._servers[broker_id] = server
@@ -182,6 +180,15 @@ class Sockets:
         broker.node.port = taken
         await self._keep_port(broker_id)
         await server.start_serving()
+
+    def _protocol(self, broker: Broker) -> asyncio.Protocol:
+        """The protocol of a new connection."""
+        protocol = BrokerProtocol(broker, self._connections[broker.node.id])
+        if self._tls is None:
+            return protocol
+        return TlsTransport(
+            self._tls, protocol, broker.rules, broker.node.id, self._handshakes[broker.node.id]
+        )
 
     async def close(self, broker_id: int) -> None:
         """Stop listening; accepted connections stay."""
@@ -214,6 +221,8 @@ class Sockets:
         """End all connections of a broker."""
         for connection in tuple(self._connections[broker_id]):
             connection.drop(reset=reset)
+        for handshake in tuple(self._handshakes[broker_id]):
+            handshake.abort()
 
     def connections(self, broker_id: int) -> tuple[BrokerProtocol, ...]:
         """The connections of a broker."""
@@ -228,6 +237,9 @@ class Sockets:
         for connections in self._connections.values():
             for connection in tuple(connections):
                 await connection.lost()
+        for handshakes in self._handshakes.values():
+            for handshake in tuple(handshakes):
+                await handshake.lost()
 
 
 def _accept_no_more(server: asyncio.Server) -> None:

@@ -123,3 +123,30 @@ def test_garbage_is_ended_or_waited_for(data: bytes) -> None:
     """On any input the broker closes the connection or waits for more; no exception leaves it."""
     effects = Silent().connect().receive(data)
     assert effects in ([], [Close()]) or all(isinstance(effect, Write | Close) for effect in effects)
+
+
+def test_an_answer_that_trickles(silent: Silent) -> None:
+    """Each piece goes when the pause behind the last one is over; the next request waits for the last piece."""
+    silent.kafka.faults.trickle(10, pause=0.5)
+    talk = silent.connect()
+    written = [talk.receive(PRODUCE + ASK)]
+    while talk.waits:
+        assert len(silent.kafka.requests) == 1
+        silent.now += 0.25
+        assert talk.wake() == []
+        silent.now += 0.25
+        written.append(talk.wake())
+    pieces = [effect.data for effects in written for effect in effects if isinstance(effect, Write)]
+    *trickled, other = pieces
+    assert {len(piece) for piece in trickled[:-1]} == {10}
+    answer = b"".join(trickled)
+    assert len(answer) == 4 + int.from_bytes(answer[:4], "big")
+    assert (answer[4:8], other[4:8]) == ((1).to_bytes(4, "big"), (2).to_bytes(4, "big"))
+
+
+def test_pieces_that_cannot_be(silent: Silent) -> None:
+    """A piece has a byte at least, and a pause is no negative number."""
+    with pytest.raises(ValueError, match="a number of bytes from 1"):
+        silent.kafka.faults.trickle(0)
+    with pytest.raises(ValueError, match="a number from 0"):
+        silent.kafka.faults.trickle(pause=-1.0)
