@@ -11,7 +11,8 @@ import click
 
 from aioproducer import DirectoryProvider, FileProvider, MetadataTimeoutError, Producer, ProducerConfig
 from aioproducer.cli.terminal.numbers import Real
-from aioproducer.config import SETTINGS, ConfigProvider, topic_problem
+from aioproducer.config import SETTINGS, ConfigProvider, UnresolvedError, topic_problem
+from aioproducer.errors import printable
 
 ANSWER_TIMEOUT = 10.0
 
@@ -58,6 +59,15 @@ secrets_option = click.option(
 )
 
 
+class _Providers(dict[str, ConfigProvider]):
+    """The providers of the command line."""
+
+    def __missing__(self, name: str) -> ConfigProvider:
+        raise UnresolvedError(
+            f"${{{printable(name)}:…}} has no provider: with --secrets FOLDER, ${{file:…}} and ${{dir:…}} read the files below FOLDER"
+        )
+
+
 def configuration(
     file: Path | None, properties: Mapping[str, str], secrets: Sequence[str] = ()
 ) -> ProducerConfig:
@@ -65,9 +75,9 @@ def configuration(
 
     References may lead to files below the folders of `secrets`.
     """
-    providers: dict[str, ConfigProvider] = {}
+    providers = _Providers()
     if secrets:
-        providers = {"file": FileProvider(secrets), "dir": DirectoryProvider(secrets)}
+        providers |= {"file": FileProvider(secrets), "dir": DirectoryProvider(secrets)}
     for name in properties:
         row = SETTINGS.get(name.replace(".", "_"))
         if row is not None and row.hides:

@@ -21,6 +21,7 @@ from aioproducer.config.providers import ConfigProvider as ConfigProvider
 from aioproducer.config.providers import DirectoryProvider as DirectoryProvider
 from aioproducer.config.providers import EnvProvider as EnvProvider
 from aioproducer.config.providers import FileProvider as FileProvider
+from aioproducer.config.providers import UnresolvedError as UnresolvedError
 from aioproducer.config.security.conflicts import iam_options as iam_options
 from aioproducer.config.security.conflicts import jaas_options as jaas_options
 from aioproducer.config.security.conflicts import ticket_cache as ticket_cache
@@ -41,6 +42,7 @@ __all__ = [
     "FileProvider",
     "ProducerConfig",
     "Settings",
+    "UnresolvedError",
     "check_progress",
     "checked_prefix",
     "checked_transactional_id",

@@ -169,13 +169,15 @@ def replaced(text: str, providers: Mapping[str, ConfigProvider]) -> str:
 
 
 def _value(name: str, path: str, key: str, providers: Mapping[str, ConfigProvider]) -> str:
-    if name not in providers:
+    try:
+        provider = providers[name]
+    except KeyError:
         raise UnresolvedError(
             f"${{{printable(name)}:…}} is replaced only by a provider that the application passes: "
             f"from_properties(…, providers={{{printable(name)!r}: …}})"
-        )
+        ) from None
     try:
-        value: object = providers[name].get(path, key)
+        value: object = provider.get(path, key)
     except UnresolvedError:
         raise
     except Exception as error:  # noqa: BLE001  # of an object of the user: its text may have a secret
