@@ -49,6 +49,8 @@ class Control:
         self.answered_by: str | None = None
         # Addresses of brokers without support for producer ids: they are dialed only when no other broker is left.
         self.lacking: set[tuple[str, int] | None] = set()
+        # The address of a broker whose answer did not help: it is the last one to be dialed again.
+        self._left: tuple[str, int] | None = None
         # The metadata task and the identity task may both find no connection: one dials, the other uses its result.
         self.dialing = anyio.Lock()
         self._failure: KafkaError | None = None
@@ -120,22 +122,24 @@ class Control:
         """The known brokers, then the bootstrap addresses; each kind in random order."""
         nodes = list(self.session.view.brokers.nodes)
         self.session.rng.shuffle(nodes)
-        nodes.sort(key=lambda node: (node.host, node.port) in self.lacking)
+        nodes.sort(key=lambda node: self._is_worse((node.host, node.port)))
         for node in nodes:
             yield BrokerEndpoint.advertised(node.host, node.port, node.id, node.advertised_by)
         known = {(node.host, node.port) for node in nodes}
         addresses = [address for address in self.session.config.bootstrap_servers if address not in known]
         self.session.rng.shuffle(addresses)
+        addresses.sort(key=self._is_worse)
         for host, port in addresses:
             yield BrokerEndpoint.bootstrap(host, port)
 
+    def _is_worse(self, address: tuple[str, int]) -> tuple[bool, bool]:
+        return address in self.lacking, address == self._left
+
     def change(self) -> None:
         """The answer did not help: use another broker next time, unless a request still waits for this one."""
-        if (
-            len(self.session.view.brokers.nodes) > 1
-            and self.connection is not None
-            and not self.connection.in_flight
-        ):
+        known = self.session.view.brokers.nodes or self.session.config.bootstrap_servers
+        if len(known) > 1 and self.connection is not None and not self.connection.in_flight:
+            self._left = self.address
             self.close()
 
     def give_up_on_its_broker(self) -> None:

@@ -94,15 +94,21 @@ class Coordinator:
                 await anyio.sleep(BUSY.after(busy, self.session.rng))
                 busy += 1
             elif answer in (Answer.RETRY, Answer.LOOK_UP):
-                if answer is Answer.LOOK_UP:
-                    self.contact.failed()
-                    self.forget()
+                if answer is Answer.LOOK_UP or asked is Request.FIND_COORDINATOR:
+                    self._is_elsewhere(failures)
                 await anyio.sleep(self._backoff().after(failures, self.session.rng))
                 failures += 1
             else:
                 assert code is not None  # noqa: S101  # without an answer it is asked again
                 self.trouble = None
                 return Reply(self.name, answer, asked, code, lost, undecided, self.session.loop.time())
+
+    def _is_elsewhere(self, failures: int) -> None:
+        """Another broker may be the coordinator now, and that which was asked for it may know only a former one."""
+        self.contact.failed()
+        self.forget()
+        if failures % 2:
+            self.session.control.change()
 
     def _is_connected(self) -> bool:
         return self.connection is not None and not self.connection.closed
