@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from aioproducer._callers.consumed import Offsets, group_of, next_offsets, offsets_of
+from aioproducer._callers.consumed import Offsets, Recorded, next_offsets, offsets_of, owner_of
 from aioproducer._callers.transaction_retry import Aborters, may_run_again
 from aioproducer._net.log import Log, log
 from aioproducer._state.admission.checking import checked_timeout
@@ -154,11 +154,16 @@ class Transaction:
 
         `group` is a group id, a `GroupMetadata`, or a consumer of aiokafka or confluent-kafka.
         """
-        self._mine().record_offsets(offsets_of(offsets), group_of(group))
+        self._record(offsets_of, offsets, group)
 
     def consumed(self, records: Iterable[Any], group: object) -> None:
         """Make the offsets after these consumed records a part of the transaction."""
-        self._mine().record_offsets(next_offsets(records), group_of(group))
+        self._record(next_offsets, records, group)
+
+    def _record(self, read: Callable[[Any], Recorded], given: Any, group: object) -> None:
+        transactions = self._mine()
+        offsets = read(given)
+        transactions.record_offsets(offsets, owner_of(offsets, group))
 
     async def detach(self, timeout: float | None = None) -> TransactionHandle:
         """Wait for everything that was sent, leave the transaction open, and give a handle that ends it from anywhere.

@@ -16,10 +16,12 @@ from aioproducer.config.names import MAX_STRING_BYTES
 from aioproducer.errors import RecordError
 from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Offsets", "group_of", "next_offsets", "offsets_of", "partitions_of"]
+__all__ = ["Offsets", "Recorded", "group_of", "next_offsets", "offsets_of", "owner_of", "partitions_of"]
 
 Offsets: TypeAlias = Mapping[Any, Any] | Iterable[Any]
 """Partitions (of this library, aiokafka, confluent-kafka, or pairs) and the offsets to go on from."""
+
+Recorded: TypeAlias = dict[TopicPartition, OffsetAndMetadata]
 
 MOST_METADATA = 4096
 # librdkafka's group member, as bytes that only librdkafka reads.
@@ -30,6 +32,24 @@ def group_of(group: object) -> GroupMetadata:
     """A group id, a `GroupMetadata`, or a consumer that belongs to a group."""
     with Reading(None):
         return _group_of(group)
+
+
+def owner_of(offsets: Recorded, group: object) -> GroupMetadata:
+    """The group that commits these offsets, with the facts that distinguish its member from a zombie."""
+    with Reading(None):
+        found = _group_of(group)
+        if offsets and found.generation < 0 and _takes_part(group):
+            raise RecordError(
+                f"the consumer is no member of group {found.group_id!r} at the moment, and its partitions may belong to another "
+                "member: do not commit what it has read, seek to the committed offsets of the partitions that it gets next"
+            )
+        return found
+
+
+def _takes_part(consumer: object) -> bool:
+    """Whether a group assigns partitions to this consumer of aiokafka: without a generation it has lost them."""
+    subscription = getattr(getattr(consumer, "_coordinator", None), "_subscription", None)
+    return subscription is not None and bool(subscription.partitions_auto_assigned())
 
 
 def _group_of(group: object) -> GroupMetadata:
@@ -123,7 +143,7 @@ def partitions_of(places: Iterable[Any]) -> list[TopicPartition]:
         return [partition_of(place) for place in _each(places, "partitions")]
 
 
-def offsets_of(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+def offsets_of(offsets: Offsets) -> Recorded:
     """Offsets by partition; confluent-kafka keeps the offset in its partition, so that a list of those will do."""
     with Reading(None):
         if isinstance(offsets, Mapping):
@@ -162,7 +182,7 @@ def _offset(given: Any) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, note, leader_epoch)
 
 
-def next_offsets(records: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+def next_offsets(records: Iterable[Any]) -> Recorded:
     """The offset after the last of these consumed records, for each partition among them."""
     newest: dict[TopicPartition, int] = {}
     with Reading(None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aioproducer._callers.consumed import Offsets, group_of, offsets_of
+from aioproducer._callers.consumed import Offsets, offsets_of, owner_of
 from aioproducer._net.transactions.foreign_transactions import fence_all, list_all
 from aioproducer._net.transactions.stable_offsets import fetch_committed
 from aioproducer._state.admission.checking import checked_timeout
@@ -86,7 +86,8 @@ class TransactionCalls:
         seconds (default: `max_block_ms`).
         """
         transactions = self._transactions()
-        await transactions.send_offsets(offsets_of(offsets), group_of(group), self._timeout(timeout))
+        found = offsets_of(offsets)
+        await transactions.send_offsets(found, owner_of(found, group), self._timeout(timeout))
 
     async def commit_transaction(self, *, timeout: float | None = None) -> None:
         """Wait for everything that was sent in the transaction, and commit it.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.consumer.subscription_state import SubscriptionState
 
 from aioproducer import (
     AuthorizationError,
@@ -396,6 +399,33 @@ async def test_consumed_records_that_make_no_sense(clerk: Producer[Any, Any], co
     async with clerk.transaction() as tx:
         with pytest.raises(RecordError):
             tx.consumed(consumed, "readers")
+
+
+@pytest.mark.parametrize("takes_part", [True, False])
+async def test_a_consumer_that_has_lost_its_membership(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, takes_part: bool
+) -> None:
+    """Without a generation its offsets would be committed unchecked: they are those of another member by now."""
+    subscription = SubscriptionState()
+    if takes_part:
+        subscription.subscribe({"source"})
+    else:
+        subscription.assign_from_user([TopicPartition("source", 0)])
+    # As aiokafka's heartbeat leaves it behind when the group does not know the member.
+    lost = SimpleNamespace(group_id="readers", generation=-1, member_id="", _subscription=subscription)
+    consumer = SimpleNamespace(_coordinator=lost)
+    record = SimpleNamespace(topic="source", partition=0, offset=4)
+    async with clerk.transaction() as tx:
+        tx.consumed([], consumer)
+        for refused in (
+            partial(tx.consumed, [record], consumer),
+            partial(tx.send_offsets, {("source", 0): 5}, consumer),
+        ):
+            with pytest.raises(RecordError, match="no member") if takes_part else contextlib.nullcontext():
+                refused()
+        with pytest.raises(RecordError, match="no member") if takes_part else contextlib.nullcontext():
+            await clerk.send_offsets_to_transaction({("source", 0): 5}, consumer)
+    assert ledger.committed_offset("readers", "source") == (None if takes_part else 5)
 
 
 @pytest.mark.parametrize("name", ["", 5, b"another", "\ud800", "x" * 32_768])
