@@ -114,8 +114,8 @@ WAKING: Final = (
     _mutant(
         "answer-that-cannot-be-read-is-nobodys",
         "_net/connecting/connection/connection.py",
-        "            self._not_answered(sent)\n",
-        "",
+        "                self._not_answered(sent)\n",
+        "                pass\n",
         "Without memory to read an answer, the batches of its request are in flight for ever, and their partitions send nothing.",
         "tests/runtime/starvation/test_threads_and_memory.py",
     ),

@@ -299,17 +299,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pair(self, frame: memoryview) -> None:
         (correlation_id,) = _INT32.unpack_from(frame)
-        sent = self._pairing.pair(correlation_id)
-        if sent is None:
-            self.remarks.unasked_answer()
-            return
+        sent: SentRequest | None = None
         try:
+            sent = self._pairing.pair(correlation_id)
+            if sent is None:
+                self.remarks.unasked_answer()
+                return
             now = self.last_used = self.answered_at = self.loop.time()
             self.answers += 1
             self.traffic.request_time.add(now - sent.sent_at)
             sent.handler.answered(frame)
         except BaseException:
-            self._not_answered(sent)
+            if sent is not None:
+                self._not_answered(sent)
             raise
 
     def _not_answered(self, sent: SentRequest) -> None:
