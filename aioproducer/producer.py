@@ -316,11 +316,7 @@ class Producer(Lifecycle[K_contra, V_contra], TransactionCalls, CredentialCalls,
         timeout = checked_timeout("timeout", timeout)
         told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
         assert self._intake is not None  # noqa: S101  # made with the engine
-        if timeout is None:
-            flush = await resolved(engine, self._intake)
-        else:
-            async with asyncio.timeout(timeout):
-                flush = await resolved(engine, self._intake)
+        flush = await resolved(engine, self._intake, timeout)
         if not flush.done:
             raise ended(self._cause or engine.supervisor.crashed)
         engine.machines.losses.gaps_seen(flush)

@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from aioproducer._state.queues.flush import Flush
 
 
-async def resolved(engine: Engine, intake: Intake) -> Flush:
-    """Wait until every record that was accepted so far has its outcome, and its callbacks have run."""
+async def resolved(engine: Engine, intake: Intake, timeout: float | None = None) -> Flush:
+    """Wait until every record that was accepted so far has its outcome, and its callbacks have run.
+
+    Raises TimeoutError for a record that has none within so many seconds.
+    """
     flush, done = engine.flushes.begin(intake.waiting_for_topics())
     try:
-        await done
+        # Not around the turn of the loop below, which is no wait for a record.
+        async with asyncio.timeout(timeout):
+            await done
     except BaseException:
         engine.flushes.leave(flush, intake.waiting_for_topics())
         raise

@@ -70,7 +70,7 @@ class Admission:
     def _take_place(self, call: Waiting) -> None:
         waiting, number = self.calls.waiting + 1, self.joined + 1
         line = self.topic_lines.setdefault(call.topic, Line())
-        line.calls.append(call)
+        line.add(call)
         try:
             self.calls.count(call.topic, 1)
         except OUT_OF_MEMORY:

@@ -38,7 +38,7 @@ class MemoryLines:
         """Take the last place in the line for memory of the broker that leads this partition."""
         self.waits.metadata_came(call, now)
         call.without_memory_since = now
-        self.lines.setdefault(queue.share, Line()).calls.append(call)
+        self.lines.setdefault(queue.share, Line()).add(call)
         call.queue, call.share = queue, queue.share
         queue.waiting += 1
         queue.share.waiting += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -129,15 +130,32 @@ class Waiting:
         return admission.place(self, queues, now)
 
 
-class Line:
-    """Calls in order; ended calls are skipped."""
+# A shorter line may consist of ended calls.
+TIDY_FROM = 64
 
-    __slots__ = ("calls", "moving")
+
+class Line:
+    """Calls in order; ended calls are skipped.
+
+    Behind a call that waits for long, others come and end: the line holds at most about twice the calls that wait.
+    """
+
+    __slots__ = ("_tidy_at", "calls", "moving")
 
     def __init__(self) -> None:
         self.calls: deque[Waiting] = deque()
+        self._tidy_at = TIDY_FROM
         # True while its first call is placed. A partitioner, interceptor or finalizer may re-enter meanwhile.
         self.moving = False
+
+    def add(self, call: Waiting) -> None:
+        """Take the last place."""
+        self.calls.append(call)
+        if len(self.calls) >= self._tidy_at:
+            # Without memory for it, the next call tidies.
+            with suppress(*OUT_OF_MEMORY):
+                self.calls = deque(each for each in self.calls if not each.ended)
+                self._tidy_at = max(TIDY_FROM, 2 * len(self.calls))
 
     def first(self) -> Waiting | None:
         """The first call that still waits."""

@@ -30,6 +30,18 @@ async def test_does_not_linger(make: Make) -> None:
     assert (await asyncio.wait_for(producer.flush(), LIMIT)).acked == 1
 
 
+async def test_with_nothing_left_to_wait_for_no_time_is_too_short(producer: Producer) -> None:
+    """flush(timeout=0) looks whether all records have their outcome, and has their report."""
+    await producer.send_and_wait("one", b"v")
+    assert await producer.flush(timeout=0) == FlushReport(acked=1)
+    assert await producer.flush(timeout=0) == FlushReport()
+    delivery = await producer.send("one", b"w")
+    with pytest.raises(TimeoutError):
+        await producer.flush(timeout=0)
+    assert await delivery.wait(LIMIT) is Outcome.ACKED
+    assert await producer.flush(timeout=0) == FlushReport(acked=1)
+
+
 async def test_counts_since_the_last_one(producer: Producer) -> None:
     """The report counts every record that ended since the last flush, and each once."""
     await producer.send_and_wait("one", b"before")

@@ -358,6 +358,28 @@ def test_what_ended_keeps_no_record() -> None:
 # -- records of send_nowait that wait for their topic
 
 
+def test_calls_that_end_behind_one_that_waits_for_long_are_dropped() -> None:
+    """In the line of a topic and in one for memory: one patient caller keeps nothing of ten thousand others."""
+    m = Machines()
+    for first in (m.call(b"patient", max_block=3600.0), m.call(b"patient", topic="u", max_block=3600.0)):
+        assert first.waiting is not None
+        line = m.admission.topic_lines[first.waiting.topic]
+        for _ in range(100):
+            for each in [m.call(topic=first.waiting.topic) for _ in range(100)]:
+                assert m.admission.withdraw(each.waiting, m.now)  # type: ignore[arg-type]
+        assert line.first() is first.waiting
+        assert len(line.calls) < 400
+    m = Machines(memory=1_000).introduced(1)
+    m.fill(bytes(850))
+    patient = m.call(bytes(300), partition=0, max_block=3600.0)
+    (line,) = m.admission.memory.lines.values()
+    for _ in range(100):
+        for each in [m.call(partition=0) for _ in range(100)]:
+            assert m.admission.withdraw(each.waiting, m.now)  # type: ignore[arg-type]
+    assert line.first() is patient.waiting
+    assert len(line.calls) < 400
+
+
 def test_a_queued_record_holds_memory() -> None:
     """It is held from the beginning, and no more of it once the record has its place."""
     m = Machines()
