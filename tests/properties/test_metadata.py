@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from aioproducer._state.cluster.metadata import MetadataQuestion, Node, TopicFacts, Update
+from aioproducer._state.cluster.metadata import LeaderHint, MetadataQuestion, Node, TopicFacts, Update
 from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from tests.properties.runs import in_parts, run
 from tests.properties.swarm import SwarmMachine
@@ -263,8 +263,10 @@ class ViewMachine(SwarmMachine):
         """A hint at a broker without an address, or of an epoch that is not newer, changes nothing."""
         before = self.view.topic(name)
         epoch = before.partitions[index].leader_epoch if before and index < len(before.partitions) else 9
-        assert not self.view.leader_hint(name, index, STRANGER, epoch + 1, None).changed
-        assert not self.view.leader_hint(name, index, 2, epoch, Node(2, "elsewhere", 1)).changed
+        assert not self.view.leader_hints([LeaderHint(name, index, STRANGER, epoch + 1, None)]).changed
+        assert not self.view.leader_hints(
+            [LeaderHint(name, index, 2, epoch, Node(2, "elsewhere", 1))]
+        ).changed
         assert self.view.topic(name) is before
         assert all(node.host != "elsewhere" for node in self.view.brokers.nodes)
 
@@ -277,7 +279,7 @@ class ViewMachine(SwarmMachine):
         leader, epoch = known.rows(lag)[index]
         before: dict[str, TopicFacts | None] = {name: seen}
         endpoint = Node(leader, f"host-{leader}", self.ports.get(leader, 9092))
-        update = self.view.leader_hint(name, index, leader, epoch, endpoint)
+        update = self.view.leader_hints([LeaderHint(name, index, leader, epoch, endpoint)])
         self._says_what_it_changed(update, before)
         if index < len(seen.partitions) and leader >= 0:
             after = self.view.topic(name)

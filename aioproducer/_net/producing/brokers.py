@@ -8,14 +8,13 @@ from aioproducer._net.observing.connections import CONNECTING, ConnectionHistory
 from aioproducer._net.producing.sender import Sender
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from aioproducer._net.cluster.metadata_task import Cluster
     from aioproducer._net.cluster.session import Session
     from aioproducer._net.transactions.transactions import Transactions
-    from aioproducer._state.cluster.metadata import Node
+    from aioproducer._state.cluster.metadata import LeaderHint
     from aioproducer._state.machines import Machines
-    from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.queues.partition_queue import NodeQueue
     from aioproducer.errors import KafkaError
     from aioproducer.listeners import ConnectionReport
@@ -123,9 +122,6 @@ class Brokers:
         self.session.view.broker_failed(node_id)
         self.cluster.stale(None)
 
-    def hint(self, batch: QueuedBatch, leader_id: int, leader_epoch: int, node: Node | None) -> None:
-        """A broker named the present leader of the partition of this batch (KIP-951)."""
-        view = self.session.view
-        self.cluster.apply(
-            view.leader_hint(batch.topic, batch.partition, leader_id, leader_epoch, node, batch.sent_to)
-        )
+    def hint(self, hints: Iterable[LeaderHint]) -> None:
+        """A broker named the present leaders of partitions (KIP-951)."""
+        self.cluster.apply(self.session.view.leader_hints(hints))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer._state.cluster.metadata import Node
+from aioproducer._state.cluster.metadata import LeaderHint, Node
 from aioproducer._state.queues.batches import PartitionAnswer
 from aioproducer._wire.codec import decode_response
 from aioproducer._wire.messages.produce import ProduceResponse
 from aioproducer.errors import ProtocolError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from aioproducer._net.connecting.link import Link
     from aioproducer._net.producing.requests import ProduceRequests
     from aioproducer._state.queues.batches import QueuedBatch
-    from aioproducer._wire.messages.produce import PartitionProduceResponse
+    from aioproducer._wire.messages.produce import PartitionProduceResponse, TopicProduceResponse
     from aioproducer.errors import KafkaError
 
 
@@ -61,22 +63,35 @@ class ProduceExchange:
             self._link.connection.mute(response.throttle_time_ms / 1000)
         if self._requests.transactions is not None:
             self._requests.transactions.marker_delay.answered(now)
-        nodes = _nodes_of(response, self._link.connection.broker) if response.node_endpoints else {}
-        strange = False
+        strange = hinted = False
         for topic in response.responses:
-            name = self._by_id.get(topic.topic_id, topic.name) if self._by_id else topic.name
+            name = self._name_of(topic)
             for partition in topic.partition_responses:
+                if not hinted and partition.current_leader.leader_id >= 0:
+                    # All at once, and before the first of these batches is sent again.
+                    hinted = True
+                    self._requests.hint(list(self._hints(response)))
                 batch = self._waiting.pop((name, partition.index), None)
                 if batch is None:
                     strange = True
                     continue
-                leader = partition.current_leader
-                if leader.leader_id >= 0:
-                    node = nodes.get(leader.leader_id)
-                    self._requests.hint(batch, leader.leader_id, leader.leader_epoch, node)
                 self._requests.settlement.answered(batch, self._understood(partition), now)
         self._omitted()
         return strange
+
+    def _name_of(self, topic: TopicProduceResponse) -> str:
+        return self._by_id.get(topic.topic_id, topic.name) if self._by_id else topic.name
+
+    def _hints(self, response: ProduceResponse) -> Iterator[LeaderHint]:
+        """The leaders that the answer names for batches of this request."""
+        nodes = _nodes_of(response, self._link.connection.broker) if response.node_endpoints else {}
+        for topic in response.responses:
+            name = self._name_of(topic)
+            for partition in topic.partition_responses:
+                leader, epoch = partition.current_leader
+                batch = self._waiting.get((name, partition.index))
+                if leader >= 0 and batch is not None:
+                    yield LeaderHint(name, partition.index, leader, epoch, nodes.get(leader), batch.sent_to)
 
     def _understood(self, partition: PartitionProduceResponse) -> PartitionAnswer:
         return PartitionAnswer(

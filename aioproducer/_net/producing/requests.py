@@ -19,12 +19,12 @@ from aioproducer.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.connecting.link import Link
     from aioproducer._net.transactions.transactions import Transactions
-    from aioproducer._state.cluster.metadata import Node
+    from aioproducer._state.cluster.metadata import LeaderHint
     from aioproducer._state.machines import Machines
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.queues.partition_queue import NodeQueue, TopicQueues
@@ -44,7 +44,7 @@ def answer_limit(request_size: int) -> int:
 class ProduceRequests:
     """Drains the queue of one broker into requests.
 
-    `hint` takes the present leader of a partition, where an answer names it; `crash` ends the producer because of a bug.
+    `hint` takes the present leaders of partitions, where an answer names them; `crash` ends the producer because of a bug.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ProduceRequests:
         loop: asyncio.AbstractEventLoop,
         transactions: Transactions | None,
         *,
-        hint: Callable[[QueuedBatch, int, int, Node | None], None],
+        hint: Callable[[Iterable[LeaderHint]], None],
         crash: Callable[[BaseException], None],
     ) -> None:
         self.loop = loop

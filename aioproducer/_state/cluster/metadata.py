@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Generator, Iterable, Mapping
+from typing import NamedTuple
 
 import attrs
 
@@ -16,11 +17,25 @@ from aioproducer._state.cluster.topic_reading import SLICE, TopicReading, read_t
 from aioproducer._wire.error_codes import ERRORS, ErrorCode, describe
 from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
-__all__ = ["MetadataQuestion", "MetadataView", "Node", "PartitionFacts", "TopicFacts", "Update"]
+__all__ = ["LeaderHint", "MetadataQuestion", "MetadataView", "Node", "PartitionFacts", "TopicFacts", "Update"]
 
 REBOOTSTRAP_AFTER = 300.0
 # After this time, an error of a topic that went away and came back gets another line in the log: brokers may disagree.
 QUIET_FOR = 60.0
+
+
+class LeaderHint(NamedTuple):
+    """The leader of a partition, as a Produce answer names it.
+
+    `topic_id` is the id in the request; a topic that was deleted since then says nothing about the present one.
+    """
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    endpoint: Node | None
+    topic_id: bytes = NO_TOPIC_ID
 
 
 class MetadataView:
@@ -45,7 +60,7 @@ class MetadataView:
         self._facts: dict[str, TopicFacts] = {}
         self.brokers = KnownBrokers()
         # Hints that arrived while a question was under way; its answer may be older than the hints.
-        self._hints: list[tuple[str, int, int, int]] = []
+        self._hints: list[LeaderHint] = []
 
     def __repr__(self) -> str:
         question = self._questions.under_way
@@ -247,9 +262,10 @@ class MetadataView:
         changes.leaders.extend(reading.leaders_changed)
         if len(facts.partitions) != len(known.partitions):
             changes.counts.append((facts.name, len(known.partitions), len(facts.partitions)))
-        for hint in self._hints:
-            if hint[0] == facts.name and hint[1] < len(facts.partitions):
-                self._lead(*hint, changes)
+        count = len(facts.partitions)
+        hints = [hint for hint in self._hints if hint.topic == facts.name and hint.partition < count]
+        if hints:
+            self._lead(facts.name, hints, changes)
 
     def _topic_failed(self, name: str, code: int, changes: Changes, now: float) -> None:
         interest = self._questions.interests[name]
@@ -271,46 +287,43 @@ class MetadataView:
 
     # -- hints
 
-    def leader_hint(
-        self,
-        topic: str,
-        partition: int,
-        leader_id: int,
-        leader_epoch: int,
-        endpoint: Node | None,
-        topic_id: bytes = NO_TOPIC_ID,
-    ) -> Update:
-        """A Produce answer named the leader (KIP-951): accepted if its epoch is newer and its address is known.
-
-        `topic_id` is the id in the request; a topic that was deleted since then says nothing about the present one.
-        """
+    def leader_hints(self, hints: Iterable[LeaderHint]) -> Update:
+        """A Produce answer named leaders (KIP-951): each is accepted if its epoch is newer and its address is known."""
         changes = Changes()
-        known = self._facts.get(topic)
-        if known is None or leader_id < 0 or not 0 <= partition < len(known.partitions):
-            return Update()
-        if is_recreated(known, topic_id):
-            return Update()
-        if leader_epoch <= known.partitions.leader_epochs[partition]:
-            return Update()
-        if endpoint is not None and endpoint.id == leader_id:
-            changes.nodes = self.brokers.learn(endpoint)
-        if self.brokers.node(leader_id) is None:
-            return Update()
-        if self._questions.under_way is not None:
-            self._hints.append((topic, partition, leader_id, leader_epoch))
-        self._lead(topic, partition, leader_id, leader_epoch, changes)
+        by_topic: dict[str, list[LeaderHint]] = {}
+        for hint in hints:
+            if self._is_news(hint, changes):
+                if self._questions.under_way is not None:
+                    self._hints.append(hint)
+                by_topic.setdefault(hint.topic, []).append(hint)
+        for topic, news in by_topic.items():
+            self._lead(topic, news, changes)
         return changes.update()
 
-    def _lead(self, topic: str, partition: int, leader: int, leader_epoch: int, changes: Changes) -> None:
+    def _is_news(self, hint: LeaderHint, changes: Changes) -> bool:
+        known = self._facts.get(hint.topic)
+        if known is None or hint.leader < 0 or not 0 <= hint.partition < len(known.partitions):
+            return False
+        if is_recreated(known, hint.topic_id):
+            return False
+        if hint.leader_epoch <= known.partitions.leader_epochs[hint.partition]:
+            return False
+        if hint.endpoint is not None and hint.endpoint.id == hint.leader:
+            changes.nodes |= self.brokers.learn(hint.endpoint)
+        return self.brokers.node(hint.leader) is not None
+
+    def _lead(self, topic: str, hints: Iterable[LeaderHint], changes: Changes) -> None:
+        # All at once: to copy the columns of a large topic for each of its partitions would hold the loop for long.
         known = self._facts[topic]
-        before = known.partitions[partition]
-        if leader_epoch <= before.leader_epoch:
-            return
-        self._facts[topic] = attrs.evolve(
-            known, partitions=known.partitions.led(partition, leader, leader_epoch)
-        )
-        if before.leader != leader:
-            changes.leaders.append((topic, partition, leader))
+        leaders, epochs = list(known.partitions.leaders), list(known.partitions.leader_epochs)
+        for hint in hints:
+            index = hint.partition
+            if hint.leader_epoch <= epochs[index]:
+                continue
+            if leaders[index] != hint.leader:
+                changes.leaders.append((topic, index, hint.leader))
+            leaders[index], epochs[index] = hint.leader, hint.leader_epoch
+        self._facts[topic] = attrs.evolve(known, partitions=known.partitions.led(leaders, epochs))
 
 
 def unusable(response: MetadataResponse) -> str | None:

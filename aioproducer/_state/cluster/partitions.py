@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
 import attrs
@@ -76,14 +76,6 @@ class Partitions(Sequence[PartitionFacts]):
             self.offline[:count],
         )
 
-    def led(self, index: int, leader: int, leader_epoch: int) -> Partitions:
-        """A copy with another leader of one partition."""
-        return attrs.evolve(
-            self,
-            leaders=_with(self.leaders, index, leader),
-            leader_epochs=_with(self.leader_epochs, index, leader_epoch),
-        )
-
-
-def _with(column: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
-    return (*column[:index], value, *column[index + 1 :])
+    def led(self, leaders: Iterable[int], leader_epochs: Iterable[int]) -> Partitions:
+        """A copy with other leaders."""
+        return attrs.evolve(self, leaders=tuple(leaders), leader_epochs=tuple(leader_epochs))

@@ -65,6 +65,32 @@ async def test_new_batches_do_not_pass_those_at_the_old_leader(make: Make, pair:
     assert numbers(pair) == list(range(10))
 
 
+async def test_all_hints_of_an_answer_are_one_change(
+    make: Make, pair: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change of a topic costs as much as the topic has partitions: one for each partition held the loop for half a second."""
+    pair.create_topic("wide", 40)
+    producer = await warm(
+        make(pair, linger_ms=5, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000), "wide"
+    )
+    await producer.send_batch("wide", [b"%d" % index for index in range(40)], partition=list(range(40)))
+    await producer.flush()
+    mine = [index for index in range(40) if pair.leader_of("wide", index) == 1]
+    for index in mine:
+        pair.faults.move_leader("wide", index, 2)
+    cluster = engine(producer).accumulator.cluster
+    learn, learned = cluster.learn, []
+
+    def counted(name: str, *arguments: Any) -> Any:
+        learned.append(name)
+        return learn(name, *arguments)
+
+    monkeypatch.setattr(cluster, "learn", counted)
+    delivery = await (await producer.send_batch("wide", [b"v"] * len(mine), partition=mine))
+    assert delivery.acked == len(mine) > 10
+    assert learned.count("wide") < 5
+
+
 async def test_hint_of_the_old_leader_is_followed_at_once(make: Make, pair: EmbeddedKafka) -> None:
     """NOT_LEADER with the new leader in it is acted upon without metadata and without the retry backoff (KIP-951)."""
     producer = await warm(make(pair, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000), "one")

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from aioproducer._state.cluster.metadata import MetadataView, Node, Update
+from aioproducer._state.cluster.metadata import LeaderHint, MetadataView, Node, Update
 from aioproducer._state.cluster.topic_reading import SLICE
 from aioproducer._wire.messages.metadata import MetadataResponse
 from tests.state.cluster_answers import (
@@ -146,7 +146,7 @@ def test_asking_about_a_leader_gets_slower() -> None:
 def test_a_newer_hint_moves_one_partition() -> None:
     """A Produce answer that names a newer leader is believed at once, for that partition only."""
     known = knowing(topic("t", [partition(0), partition(1)]))
-    update = known.leader_hint("t", 1, 2, 6, None)
+    update = known.leader_hints([LeaderHint("t", 1, 2, 6, None)])
     assert update == Update(leaders_changed=(("t", 1, 2),))
     assert leaders(known) == (1, 2)
 
@@ -155,7 +155,7 @@ def test_a_newer_hint_moves_one_partition() -> None:
 def test_a_hint_that_is_not_newer_is_nothing(epoch: int) -> None:
     """The same epoch or an older one brings nothing new."""
     known = knowing(topic("t", [partition(0)]))
-    assert known.leader_hint("t", 0, 2, epoch, Node(2, "other", 1)) == Update()
+    assert known.leader_hints([LeaderHint("t", 0, 2, epoch, Node(2, "other", 1))]) == Update()
     assert leaders(known) == (1,)
     assert known.brokers.node(2) == Node(2, "host-2", 9092)
 
@@ -163,7 +163,7 @@ def test_a_hint_that_is_not_newer_is_nothing(epoch: int) -> None:
 def test_a_hint_brings_the_address_of_the_leader() -> None:
     """A leader that was not known before is reachable at the address that came with the hint."""
     known = knowing(topic("t", [partition(0)]))
-    update = known.leader_hint("t", 0, 9, 6, Node(9, "nine", 9092))
+    update = known.leader_hints([LeaderHint("t", 0, 9, 6, Node(9, "nine", 9092))])
     assert (update.leaders_changed, update.nodes_changed) == ((("t", 0, 9),), True)
     assert known.brokers.node(9) == Node(9, "nine", 9092)
 
@@ -172,7 +172,7 @@ def test_a_hint_brings_the_address_of_the_leader() -> None:
 def test_a_leader_that_cannot_be_reached_is_no_help(endpoint: Node | None) -> None:
     """A hint to a broker without an address is left alone."""
     known = knowing(topic("t", [partition(0)]))
-    assert known.leader_hint("t", 0, 9, 6, endpoint) == Update()
+    assert known.leader_hints([LeaderHint("t", 0, 9, 6, endpoint)]) == Update()
     assert leaders(known) == (1,)
 
 
@@ -180,7 +180,7 @@ def test_a_leader_that_cannot_be_reached_is_no_help(endpoint: Node | None) -> No
 def test_a_hint_about_nothing_known_is_nothing(name: str, index: int, leader: int) -> None:
     """Unknown topics, partitions and leaders in a hint have no effect."""
     known = knowing(topic("t", [partition(0)]))
-    assert known.leader_hint(name, index, leader, 99, None) == Update()
+    assert known.leader_hints([LeaderHint(name, index, leader, 99, None)]) == Update()
 
 
 def test_an_older_answer_does_not_undo_a_hint() -> None:
@@ -188,7 +188,7 @@ def test_an_older_answer_does_not_undo_a_hint() -> None:
     known = knowing(topic("t", [partition(0)]))
     known.refresh_needed(None, 1.0)
     known.due(1.0)
-    known.leader_hint("t", 0, 2, 6, None)
+    known.leader_hints([LeaderHint("t", 0, 2, 6, None)])
     assert applied(known, answer(topic("t", [partition(0)])), 1.1) == Update()
     assert leaders(known) == (2,)
 
@@ -202,7 +202,7 @@ def test_a_hint_in_the_middle_of_a_large_answer_stays() -> None:
     reading = known.answering(answer(topic("t", [partition(i, 3, 6) for i in range(2 * SLICE)])), 1.1)
     next(reading)
     next(reading)
-    known.leader_hint("t", 7, 2, 9, None)
+    known.leader_hints([LeaderHint("t", 7, 2, 9, None)])
     for _ in reading:
         pass
     assert (leaders(known)[6:9]) == (3, 2, 3)
@@ -457,7 +457,7 @@ def test_a_hint_about_a_partition_that_the_topic_no_longer_has() -> None:
     again(known, answer(topic("t", error=3)), 1.0)
     known.refresh_needed(None, 2.0)
     assert known.due(2.0) is not None
-    assert known.leader_hint("t", 1, 2, 9, None).leaders_changed
+    assert known.leader_hints([LeaderHint("t", 1, 2, 9, None)]).leaders_changed
     told = answer(topic("t", [partition(0)], NO_ID))
     assert applied(known, told, 2.0) == Update(counts_changed=(("t", 2, 1),))
 

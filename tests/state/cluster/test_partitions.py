@@ -41,9 +41,9 @@ def test_outside_there_is_nothing() -> None:
 
 
 def test_a_new_leader_leaves_the_rest_alone() -> None:
-    """Only leader and epoch of the one partition are others."""
+    """Only the leaders and their epochs are others."""
     rows = [PartitionFacts(index, 1, 5, (1, 2), (1,), ()) for index in range(3)]
-    led = of(rows).led(1, 2, 6)
+    led = of(rows).led([1, 2, 1], [5, 6, 5])
     assert list(led) == [rows[0], rows[1]._replace(leader=2, leader_epoch=6), rows[2]]
     assert of(rows)[1] == rows[1]
 
