@@ -135,6 +135,16 @@ async def test_other_failures_do_not_hold_up_the_producer(
     assert waits.seconds == []
 
 
+async def test_refusals_of_a_kdc_hold_up_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have no code of Kafka, and many of them lock the principal as well (S41)."""
+    waits = Waits(monkeypatch)
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refused = AuthenticationError("another key", reason="credentials", mechanism="GSSAPI")
+    for _ in range(2):
+        await failing(refusals, refused)
+    assert len(waits.seconds) == 1
+
+
 async def test_a_refusal_is_that_of_all_attempts_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """One attempt for the whole producer: otherwise the last of many brokers would be told after many pauses (S41)."""
     waits = Waits(monkeypatch)

@@ -14,9 +14,11 @@ from aioproducer import AuthenticationError, Producer
 from tests.kafka.reading import read_all
 from tests.kafka.realm import REALM, Realm
 from tests.kafka.secured import SESSION_SECONDS, SecuredKafka
+from tests.kafka.sending import Sender, sending, until
 
 pytestmark = pytest.mark.kafka
 CLIENT = f"orders@{REALM}"
+TICKET_SECONDS = 4
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +160,64 @@ async def test_a_kdc_that_is_down(kafka: SecuredKafka) -> None:
     finally:
         realm.stop()
         realm.start()
+
+
+@pytest.fixture
+def steady(kafka: SecuredKafka) -> dict[str, Any]:
+    """The settings of a client whose tickets end within a session: each authentication needs the KDC."""
+    own = realm_of(kafka).principal("steady", f'-maxlife "{TICKET_SECONDS} seconds"')
+    return {
+        "bootstrap_servers": f"localhost:{kafka.kerberos_port}",
+        **settings(kafka, sasl_kerberos_principal=f"steady@{REALM}", sasl_kerberos_keytab=str(own)),
+    }
+
+
+async def left_without_a_connection(sender: Sender) -> None:
+    """The session has ended, and there is no other."""
+    await until(lambda: not sender.producer.health().connected_brokers)
+    with pytest.raises(AuthenticationError) as caught:
+        await sender.producer.send("unknown-topic", b"never")
+    assert caught.value.mechanism == "GSSAPI"
+
+
+async def test_e20_the_kdc_restarts_while_records_are_sent(
+    kafka: SecuredKafka, steady: dict[str, Any]
+) -> None:
+    """A session ends without a KDC: accepted records wait for it, and each is written once, in order."""
+    realm = realm_of(kafka)
+    async with sending(kafka, "kerberos-restart", **steady) as sender:
+        await sender.authenticates_again()
+        await asyncio.to_thread(realm.stop)
+        try:
+            await left_without_a_connection(sender)
+        finally:
+            await asyncio.to_thread(realm.start)
+        await sender.authenticates_again()
+
+
+async def test_e15_the_kdc_locks_the_principal_while_records_are_sent(
+    kafka: SecuredKafka, steady: dict[str, Any]
+) -> None:
+    """The KDC gets few requests meanwhile, and accepted records wait until the principal is unlocked."""
+    realm = realm_of(kafka)
+    loop = asyncio.get_running_loop()
+    async with sending(kafka, "kerberos-locked", **steady) as sender:
+        await sender.authenticates_again()
+        await asyncio.to_thread(realm.administer, f"modify_principal -allow_tix steady@{REALM}")
+        try:
+            await left_without_a_connection(sender)
+            began, before = loop.time(), refusals(realm)
+            while loop.time() < began + SESSION_SECONDS:
+                with pytest.raises(AuthenticationError, match="has locked the principal"):
+                    await sender.producer.send("unknown-topic", b"never")
+            refused, seconds = refusals(realm) - before, loop.time() - began
+        finally:
+            await asyncio.to_thread(realm.administer, f"modify_principal +allow_tix steady@{REALM}")
+        await sender.authenticates_again()
+    print(f"{refused} refusals in {seconds:.1f} s")
+    assert 1 <= refused <= seconds + 1
+
+
+def refusals(realm: Realm) -> int:
+    """The requests that the KDC has refused because the principal is locked."""
+    return (realm.folder / "kdc.log").read_text().count("LOCKED OUT")

@@ -5,31 +5,26 @@ from __future__ import annotations
 import asyncio
 import datetime
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
-import attrs
 import pytest
 
-from aioproducer import AuthenticationError, ConfigurationError, Delivery, Producer
+from aioproducer import AuthenticationError, ConfigurationError, Producer
 from aioproducer.testing import unsecured_token
 from tests.effort import PROOF
 from tests.kafka.reading import read_all
+from tests.kafka.sending import PARTITIONS, Sender, sending, until
 from tests.soak.access import SCRAM, TOKENS, Access
 from tests.soak.secured_nodes import PASSWORD_FILE, SESSION_SECONDS, USER, SecuredNodes
 from tools.kafka_node import QUICK_START
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
-LIMIT: Final = 60.0
 ROUNDS: Final = 10 if PROOF else 1
 """Of all changes, one after the other."""
 WITHOUT_USER: Final = 40.0 if PROOF else 8.0
-PARTITIONS: Final = 3
-PAUSE: Final = 0.005
-"""Seconds between two records of a partition."""
 
 
 @pytest.fixture(scope="module")
@@ -41,79 +36,6 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredNodes]:
 def access(kafka: SecuredNodes, mechanism: str) -> dict[str, Any]:
     """The settings of a producer: all secrets are in files, or come from a provider."""
     return {"linger_ms": 0, **Access(kafka.secured_servers, kafka.folder, mechanism).lasting}
-
-
-@attrs.define
-class Sender:
-    """A producer that sends numbered records to each partition until it is stopped."""
-
-    kafka: SecuredNodes
-    topic: str
-    producer: Producer[Any, Any]
-    sent: list[list[bytes]] = attrs.field(factory=lambda: [[] for _ in range(PARTITIONS)])
-    deliveries: list[Delivery] = attrs.field(factory=list)
-    stopped: bool = False
-
-    async def run(self) -> None:
-        """Send."""
-        while not self.stopped:
-            for partition, values in enumerate(self.sent):
-                values.append(b"%d" % len(values))
-                delivery = await self.producer.send(self.topic, values[-1], partition=partition)
-                self.deliveries.append(delivery)
-            await asyncio.sleep(PAUSE)  # the pace of the application
-
-    async def authenticates_again(self) -> None:
-        """Wait until each open connection has authenticated after now."""
-        before = self.authentications()
-        await until(
-            lambda: (
-                len(before) <= sum(now > before.get(one, 0) for one, now in self.authentications().items())
-            )
-        )
-
-    def authentications(self) -> dict[str, int]:
-        """The successful authentications at each broker."""
-        return {
-            one.broker: one.authentications + one.reauthentications
-            for one in self.producer.stats().connections
-            if one.connects and one.broker.isdigit()
-        }
-
-    async def judge(self) -> None:
-        """Each record is acknowledged, and is there once and in order."""
-        async with asyncio.timeout(LIMIT):
-            await self.producer.flush()
-            await asyncio.gather(*self.deliveries)
-        found = await asyncio.to_thread(read_all, self.kafka.bootstrap_servers, self.topic)
-        for partition, values in enumerate(self.sent):
-            assert [one.value for one in found if one.partition == partition] == values
-        stats = self.producer.stats()
-        assert (stats.records_failed, stats.records_unknown) == (0, 0)
-        assert stats.records_acked == len(self.deliveries)
-
-
-@asynccontextmanager
-async def sending(kafka: SecuredNodes, topic: str, **settings: Any) -> AsyncIterator[Sender]:
-    """A sender at work; at the end all is judged."""
-    await asyncio.to_thread(kafka.create_topic, topic, PARTITIONS)
-    async with Producer(**settings) as producer:
-        sender = Sender(kafka, topic, producer)
-        await producer.ready(LIMIT)
-        work = asyncio.ensure_future(sender.run())
-        try:
-            yield sender
-        finally:
-            sender.stopped = True
-            await work
-        await sender.judge()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for another process."""
-    async with asyncio.timeout(LIMIT):
-        while not condition():  # noqa: ASYNC110  # another process has no event for it
-            await asyncio.sleep(0.02)
 
 
 async def test_e18_e20_everything_changes_while_records_are_sent(kafka: SecuredNodes) -> None:

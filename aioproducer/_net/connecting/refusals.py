@@ -91,9 +91,15 @@ class Refusals:
         self._count, self.not_before = 0, -math.inf
 
     def _note(self, error: KafkaError) -> None:
-        # A code: the broker refused them. Without one, they could not be read.
-        refused = isinstance(error, AuthenticationError) and error.reason in _OF_CREDENTIALS
-        if refused and getattr(error, "code", None) is not None:
+        if _is_refusal(error):
             self.not_before = self._loop.time() + _PAUSE.after(self._count, self._rng)
             self._count += 1
             self._newest = copy.copy(error)  # a raised error collects a traceback with its frames
+
+
+def _is_refusal(error: KafkaError) -> bool:
+    """Whether a broker, or the KDC, refused the credentials; otherwise they could not be read."""
+    if not isinstance(error, AuthenticationError) or error.reason not in _OF_CREDENTIALS:
+        return False
+    # Errors of the KDC have no code of Kafka.
+    return error.code is not None or error.mechanism == "GSSAPI"

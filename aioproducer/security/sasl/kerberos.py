@@ -7,6 +7,7 @@ made in a thread, because it reads files and asks the KDC.
 from __future__ import annotations
 
 import importlib.util
+import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
@@ -141,8 +142,12 @@ class GssapiContext:
         own = None
         if credentials.principal is not None:
             own = gssapi.Name(credentials.principal, gssapi.NameType.kerberos_principal)
+        acquire = partial(gssapi.Credentials, name=own, usage="initiate", mechs=[kerberos_5])
         store: dict[bytes | str, bytes | str] = dict(credentials.store.items())
-        found = gssapi.Credentials(name=own, usage="initiate", mechs=[kerberos_5], store=store or None)
+        found = acquire(store=store or None)
+        if credentials.keytab is not None and _has_expired(gssapi, found):
+            # The tickets of before hide why the KDC gives no other ones.
+            found = acquire(store=store | {"ccache": f"MEMORY:aioproducer-{secrets.token_hex(16)}"})
         flags = gssapi.RequirementFlag
         needed = flags.mutual_authentication | flags.integrity
         service = gssapi.Name(credentials.service_at_host, gssapi.NameType.hostbased_service)
@@ -173,3 +178,11 @@ class GssapiContext:
     def wrap(self, message: bytes) -> bytes:
         """A signed message, not encrypted."""
         return bytes(self._context.wrap(message, False).message)
+
+
+def _has_expired(gssapi: Any, credentials: Any) -> bool:
+    """Whether there is no ticket that lasts; the library asks the KDC for one before."""
+    try:
+        return bool(credentials.lifetime == 0)
+    except gssapi.exceptions.ExpiredCredentialsError:
+        return True

@@ -50,7 +50,7 @@ _NO_KEY: Final = _Meaning(
     retriable=True,
 )
 _OTHER_KEY: Final = _Meaning(
-    "token",
+    "credentials",
     "the key of this client is not the one of the KDC: make the key table again with its present key",
     retriable=True,
 )
@@ -58,9 +58,9 @@ _WRONG_KEY: Final = 31
 _OTHER: Final = _Meaning("token", "Kerberos failed", retriable=True)
 _MEANINGS: Final[Mapping[int, _Meaning]] = MappingProxyType(
     {
-        1: _Meaning("token", "the principal has expired in the KDC", retriable=True),
+        1: _Meaning("credentials", "the principal has expired in the KDC", retriable=True),
         6: _Meaning(
-            "token", "the KDC does not know the principal of this client: check sasl_kerberos_principal"
+            "credentials", "the KDC does not know the principal of this client: check sasl_kerberos_principal"
         ),
         7: _Meaning(
             "server",
@@ -68,7 +68,9 @@ _MEANINGS: Final[Mapping[int, _Meaning]] = MappingProxyType(
             "host is in the name of its principal",
         ),
         18: _Meaning(
-            "token", "the KDC has locked the principal of this client, or it has expired", retriable=True
+            "credentials",
+            "the KDC has locked the principal of this client, or it has expired",
+            retriable=True,
         ),
         24: _OTHER_KEY,
         _WRONG_KEY: _Meaning("server", "the proof of the broker is not made with the key of its service"),

@@ -102,10 +102,10 @@ def test_nothing_of_the_library_is_called_on_the_loop() -> None:
 @pytest.mark.parametrize(
     ("code", "why", "reason", "retriable"),
     [
-        (6, "does not know the principal of this client", "token", False),
+        (6, "does not know the principal of this client", "credentials", False),
         (7, "does not know the service of the broker", "server", False),
-        (18, "locked the principal", "token", True),
-        (24, "not the one of the KDC", "token", True),
+        (18, "locked the principal", "credentials", True),
+        (24, "not the one of the KDC", "credentials", True),
         (31, "not made with the key", "server", False),
         (32, "the ticket has expired", "token", True),
         (37, "the clocks", "token", True),
