@@ -17,9 +17,12 @@ from aioproducer.auth import Token
 from tests.certificates import openssl
 from tests.kafka.reading import read_all
 from tests.kafka.secured import PLAIN_PASSWORD, SCRAM_PASSWORD, SESSION_SECONDS, USER, SecuredKafka
+from tools.kafka_quotas import limit_producer
 
 pytestmark = pytest.mark.kafka
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+QUOTA = 40_000
+"""Bytes a second."""
 
 
 @pytest.fixture
@@ -144,3 +147,32 @@ async def test_a_wrong_password(kafka: SecuredKafka, tmp_path: Path) -> None:
         path.write_text(SCRAM_PASSWORD)
         await producer.send_and_wait(topic, b"a")
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("in_flight", [1, 5])
+async def test_a_quota_while_sessions_end(kafka: SecuredKafka, in_flight: int, tmp_path: Path) -> None:
+    """A broker leaves the requests of a throttled connection unread, also those of an authentication: nothing is lost by it."""
+    topic, address = kafka.create_topic(f"throttled-{in_flight}"), kafka.nodes[0].address
+    given = settings(kafka, "SCRAM-SHA-512", tmp_path) | {"max_in_flight_requests_per_connection": in_flight}
+    loop = asyncio.get_running_loop()
+    values: list[bytes] = []
+    await asyncio.to_thread(limit_producer, address, USER, QUOTA)
+    try:
+        async with Producer(f"localhost:{kafka.sasl_port}", linger_ms=0, **given) as producer:
+            until = loop.time() + 3 * SESSION_SECONDS
+            while loop.time() < until:
+                values += [b"%d" % (len(values) + index) + bytes(QUOTA // 4) for index in range(in_flight)]
+                sent = [await producer.send(topic, value, partition=0) for value in values[-in_flight:]]
+                await asyncio.gather(*sent)
+            stats = producer.stats()
+    finally:
+        await asyncio.to_thread(limit_producer, address, USER, None)
+    assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == values
+    assert (stats.records_failed, stats.records_unknown) == (0, 0)
+    (broker,) = (one for one in stats.connections if one.broker == "1")
+    print(
+        f"{len(values)} records, {broker.throttle_seconds:.1f} s throttled, {broker.reauthentications} renewals"
+    )
+    assert broker.throttle_seconds > SESSION_SECONDS
+    assert broker.authentications + broker.reauthentications > 2
+    assert broker.authentication_failures == 0
