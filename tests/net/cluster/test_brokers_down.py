@@ -350,24 +350,22 @@ async def test_warnings_are_few(
     producer = await warm(make(kafka), "one")
     await producer.send_and_wait("one", b"0")
     await kafka.faults.stop_broker(1)
-    delivery = await producer.send("one", b"1", timeout=4.0)
-    # A warning follows the line about the end of the connection after a second, and the next warning after ten more.
+    delivery = await producer.send("one", b"1")
+    # A warning follows the line about the end of the connection after a second, and the next warning after ten more. The record
+    # lives longer than that: without it nothing would be dialed.
     for failures in (3, 6, 9, 12):
         await until(lambda: producer.stats().connections[0].failures >= failures)  # noqa: B023  # awaited here
         loop_clock.skip(1.1)
-    assert await delivery.wait(LIMIT) in (Outcome.NOT_WRITTEN, Outcome.UNKNOWN)
-    assert isinstance(delivery.exception(), KafkaError)
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    # One for the broker, and one about the records for it, if these had left before.
-    assert len([text for text in warnings if "cannot connect" in text]) == 1, warnings
-    assert len(warnings) == 1 + (delivery.outcome is Outcome.UNKNOWN), warnings
+    assert ["cannot connect" in text for text in warnings] == [True], warnings
     caplog.clear()
     await kafka.faults.start_broker(1)
+    assert await delivery.wait(LIMIT) is Outcome.ACKED
     await producer.send_and_wait("one", b"2")
     await producer.close()
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    # The time that was skipped looks like a stall of the loop.
-    assert [text for text in warnings if "a delivery took" not in text] == []
+    # The delayed record has lines of its own, which name its partition.
+    assert [text for text in warnings if "one-0" not in text] == []
 
 
 async def test_idle_disconnect_is_no_warning(
