@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # The number of coordinators that one call of fence() asks at once.
 AT_ONCE = 20
+# No transaction is begun under the epoch of a call of fence(): its time limit is below each that brokers may allow.
+NO_TRANSACTION_MS = 1000
 PATTERNS_FROM = 2
 # Before that version the answer has all ids that the broker coordinates, without a limit. Two million ids are about this long; the
 # answer is read in place and kept only while it is read.
@@ -100,7 +102,8 @@ async def _fence(session: Session, coordinator: Coordinator) -> None:
     questions = Questions(session, coordinator.name, level=1)
 
     async def attempt(connection: Connection) -> int:
-        return (await questions.ask(connection, RequestIdentity(NOBODY))).code  # type: ignore[no-any-return]
+        question = RequestIdentity(NOBODY, NO_TRANSACTION_MS)
+        return (await questions.ask(connection, question)).code  # type: ignore[no-any-return]
 
     try:
         reply = await coordinator.settle(Request.INIT_PRODUCER_ID, attempt)

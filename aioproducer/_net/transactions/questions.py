@@ -99,7 +99,7 @@ class Questions:
     async def _request_identity(self, connection: Connection, question: RequestIdentity) -> IdentityAnswer:
         version = connection.versions.choose(INIT_PRODUCER_ID)
         identity = question.identity if version >= RECOVERS_FROM else NOBODY
-        limit_ms = self.session.config.transaction_timeout_ms
+        limit_ms = question.time_limit_ms or self.session.config.transaction_timeout_ms
         request = InitProducerIdRequest(self.transactional_id, limit_ms, *identity)
         answer = await answer_to(
             connection, request, InitProducerIdResponse, timeout=self._timeout, version=version

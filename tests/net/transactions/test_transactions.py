@@ -21,6 +21,7 @@ from aioproducer import (
     OffsetAndMetadata,
     Outcome,
     Producer,
+    ProducerFencedError,
     RecordError,
     RecordTooLargeError,
     StateError,
@@ -440,6 +441,17 @@ async def test_an_impossible_transactional_id(
     async with clerk.transaction():
         await put(clerk, b"a")
     assert seen(ledger) == [b"a"]
+
+
+async def test_fencing_where_transactions_have_to_be_short(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """`transaction.max.timeout.ms` is below the setting of this client, which begins no transaction of the id."""
+    ledger._cluster.transactions.max_timeout_ms = 1000
+    await fence([NAME], ledger.bootstrap_servers)
+    with pytest.raises(ProducerFencedError):
+        async with clerk.transaction():
+            await put(clerk, b"a")
 
 
 async def test_one_id_is_not_a_sequence_of_ids(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:

@@ -40,9 +40,13 @@ class EndTransaction(NamedTuple):
 
 
 class RequestIdentity(NamedTuple):
-    """InitProducerId, for the epoch after this identity. The answer: an `IdentityAnswer`."""
+    """InitProducerId, for the epoch after this identity. The answer: an `IdentityAnswer`.
+
+    `time_limit_ms` is that of transactions under the new epoch; None: the one that is set.
+    """
 
     identity: Identity
+    time_limit_ms: int | None = None
 
 
 class AddPartitions(NamedTuple):
