@@ -10,7 +10,14 @@ import pytest
 from aioproducer import Outcome
 from tests.effort import SCENARIO, seeds
 from tests.judge.history import number_of
-from tests.simulation.fault_schedule import TOPIC, FaultSchedule
+from tests.simulation.fault_schedule import (
+    TOPIC,
+    FaultSchedule,
+    final_errors,
+    lost_answers,
+    retriable_errors,
+    too_few_in_sync,
+)
 from tests.simulation.world import World, simulate
 
 PARTITIONS = 3
@@ -84,3 +91,44 @@ def test_a_relay_that_looks_and_begins_again_writes_all_in_order(seed: int) -> N
     world = simulate(play, seed)
     rows = [int((record.value or b"")[8:].removeprefix(b"row ")) for record in world.kafka.records(TOPIC)]
     assert rows == list(range(60))
+
+
+@pytest.mark.parametrize("seed", seeds(SCENARIO))
+def test_a_program_that_reads_only_its_newest_records_goes_on(seed: int) -> None:
+    """It never reads the record that was lost: the failure of a later one tells it, and the next but one is written."""
+
+    async def play(world: World) -> None:
+        rng = world.rng
+        world.kafka.create_topic(TOPIC, PARTITIONS, min_insync_replicas=2)
+        producer = world.producer(
+            gapless=True,
+            linger_ms=rng.choice((0, 5)),
+            batch_size=rng.choice((100, 1_000)),
+            delivery_timeout_ms=4_000,
+            request_timeout_ms=1_000,
+        )
+        await producer.start(wait_ready=5)
+        for partition in range(PARTITIONS):
+            world.kafka.faults.error("INVALID_RECORD", topic=TOPIC, partition=partition)
+            await world.ledger.send(producer, TOPIC, partition=partition)
+        schedule = FaultSchedule(world)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(
+                schedule.run(4, 5.0, (retriable_errors, final_errors, lost_answers, too_few_in_sync))
+            )
+            for number in range(200):
+                timeout = rng.choice((None, None, 0.05))
+                await world.ledger.send(producer, TOPIC, partition=number % PARTITIONS, timeout=timeout)
+                if number % 10 == 0:
+                    await asyncio.sleep(rng.uniform(0, 0.3))
+        world.kafka.faults.heal()
+        await asyncio.sleep(5.0)
+        for partition in range(PARTITIONS):
+            # The first may be the failure of the gap; reading it closes the gap.
+            for _ in range(2):
+                await world.ledger.send_and_wait(producer, TOPIC, partition=partition)
+            newest = world.ledger.entries[-1].delivery
+            assert newest is not None
+            assert await newest.wait(None) is Outcome.ACKED, newest.exception()
+
+    simulate(play, seed)
