@@ -9,7 +9,14 @@ import attrs
 from aioproducer._core import Budget, MemoryShare
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.effects import event
-from aioproducer._state.queues.partition_queue import NO_LEADER, NodeQueue, PartitionQueue, TopicQueues
+from aioproducer._state.queues.gapless import gap_of
+from aioproducer._state.queues.partition_queue import (
+    NO_LEADER,
+    NO_LOSS,
+    NodeQueue,
+    PartitionQueue,
+    TopicQueues,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -192,13 +199,15 @@ class ClusterQueues:
         self.accumulator.update_readiness(queue, now)
 
     def counted_topics(self) -> set[str]:
-        """Topics with counts that must not be forgotten."""
-        if not self.sequences.transactional:
+        """Topics with counts, or a loss that was not read yet, that must not be forgotten."""
+        if not self.sequences.transactional and self.accumulator.lost_at == NO_LOSS:
             return set()
         return {name for name, topic in self.topics.items() if self._must_keep(topic)}
 
     def _must_keep(self, topic: TopicQueues) -> bool:
-        return any(self.sequences.must_keep(queue) for queue in topic.all_queues())
+        return any(
+            self.sequences.must_keep(queue) or gap_of(queue) is not None for queue in topic.all_queues()
+        )
 
     def forget(self, name: str) -> None:
         """Drop an idle topic, if it has nothing buffered and its counts can be replaced."""

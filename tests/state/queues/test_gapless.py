@@ -163,6 +163,21 @@ def test_the_end_of_a_batch_whose_failures_were_read_leaves_no_gap(m: Machines) 
     assert written(m) == [(b"b",)]
 
 
+def test_a_topic_with_a_gap_is_not_forgotten(m: Machines) -> None:
+    """However long it is idle: a record that is sent later would be written past the lost one."""
+    first, *_ = lose_first(m)
+    cluster = m.accumulator.cluster
+    assert cluster.counted_topics() == {"t"}
+    cluster.forget("t")
+    late = m.append(b"d")
+    turn(m)
+    assert fates(late) == [NOT_WRITTEN]
+    assert first.outcome is NOT_WRITTEN
+    assert cluster.counted_topics() == set()
+    cluster.forget("t")
+    assert "t" not in cluster.topics
+
+
 def test_a_flush_report_closes_the_gap(m: Machines) -> None:
     """It counts the lost records."""
     lose_first(m)
