@@ -11,7 +11,7 @@ import pytest
 
 from aioproducer import AuthenticationError, Outcome, Producer
 from aioproducer.testing import Certificate, certificates
-from tests.scenarios.support import all_acked, numbers, scenario, send, stage, stream
+from tests.scenarios.support import all_acked, dials, numbers, scenario, send, stage, stream
 from tests.simulation.world import World
 
 AUTHORITY: Final = certificates()
@@ -61,6 +61,8 @@ async def test_e17_e18_a_wrong_certificate_while_records_are_sent(
     assert world.now - began < 2.0
     await asyncio.sleep(3.0)
     assert len(world.kafka.requests) == seen
+    # Nothing changes within a second: an address is dialed that often at most.
+    assert all(dials(world, broker.port, began, 3.0) <= 4 for broker in world.kafka.brokers)
     assert all(delivery.outcome is Outcome.PENDING for delivery in accepted)
     wrong.heal()
     await all_acked(accepted)

@@ -25,7 +25,13 @@ from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.endpoint import Origin
-from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
+from aioproducer.errors import (
+    AuthenticationError,
+    BrokerUnavailableError,
+    ConfigurationError,
+    KafkaError,
+    ProtocolError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +42,9 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
 
 
+# Reasons of an AuthenticationError that a person removes, and a store that cannot be read: seconds until the next attempt.
+_OF_IDENTITIES = frozenset(("certificate", "client_certificate", "server"))
+_BEHIND_AN_IDENTITY = 1.0
 TELL_EVERY = 1.0
 WARN_EVERY = 10.0
 # Longer than any pause: an address that is dialed again after so long begins with the shortest.
@@ -137,7 +146,7 @@ class Addresses:
                         network=self._network,
                     )
             except KafkaError as error:
-                self._led_to_nothing(address)
+                self._led_to_nothing(address, _least_pause(error))
                 address.is_reached = False
                 if self._is_only_advertised(endpoint, error):
                     error.args = (f"{error}; {ONLY_ADVERTISED}",)
@@ -215,8 +224,9 @@ class Addresses:
             each is not None and each.is_reached for each in known
         )
 
-    def _led_to_nothing(self, address: Address) -> None:
-        address.not_before = self._loop.time() + self._pause.after(address.failures, self._rng)
+    def _led_to_nothing(self, address: Address, least_pause: float = 0.0) -> None:
+        pause = self._pause.after(address.failures, self._rng)
+        address.not_before = self._loop.time() + max(pause, least_pause)
         address.failures += 1
 
     def _closed(self, address: Address, answers_at_opening: int, connection: Connection) -> None:
@@ -260,3 +270,9 @@ class Addresses:
         if level >= logging.WARNING:
             address.warned_at = now
         log_of(self._config.client_id).log(level, text, error)
+
+
+def _least_pause(error: KafkaError) -> float:
+    """Seconds that an address is not dialed behind this error, however short the pauses of the settings are."""
+    is_unproven = isinstance(error, AuthenticationError) and error.reason in _OF_IDENTITIES
+    return _BEHIND_AN_IDENTITY if is_unproven or isinstance(error, ConfigurationError) else 0.0
