@@ -1,18 +1,19 @@
-"""E17-E19: faults of TLS under a whole producer. Every scenario is judged: no loss, no copy, no disorder, no late outcome."""
+"""B15, E17-E19: faults of TLS and SASL under a whole producer. Every scenario is judged: no loss, no copy, no disorder, no late outcome."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
 import pytest
 
-from aioproducer import AuthenticationError, Outcome, Producer
+from aioproducer import AuthenticationError, MetadataTimeoutError, Outcome, Producer
 from aioproducer.testing import Certificate, certificates
-from tests.scenarios.support import all_acked, dials, numbers, scenario, send, stage, stream
-from tests.simulation.world import World
+from tests.scenarios.support import TOPIC, all_acked, dials, numbers, scenario, send, stage, stream
+from tests.simulation.world import QUICK, World
 
 AUTHORITY: Final = certificates()
 HANDSHAKE: Final = 1_500
@@ -120,3 +121,43 @@ async def test_e19_answers_trickle(world: World, api: str) -> None:
     await all_acked(await send(world, producer, 3))
     assert endless.hits == 1
     assert sorted(numbers(world)) == list(range(6))
+
+
+MINUTE: Final = 60.0
+
+
+@pytest.mark.parametrize(
+    ("step", "change"),
+    [
+        (1, lambda token: token.replace(b"r=", b"r=x")),
+        (1, lambda token: token.replace(b"i=4096", b"i=2147483647")),
+        (1, lambda _: b""),
+        (1, lambda _: bytes(600 * 1024)),
+        (2, lambda _: b""),
+        (2, lambda _: b"v=" + base64.b64encode(bytes(64))),
+    ],
+    ids=["nonce", "iterations", "nothing", "600 KB", "no signature", "wrong signature"],
+)
+@scenario(users={"alice": "secret"}, mechanisms=("SCRAM-SHA-512",))
+async def test_b15_a_broker_that_cheats_for_a_minute(
+    world: World, step: int, change: Callable[[bytes], bytes]
+) -> None:
+    """Each broker is asked once a second at most, calls learn why, and the honest broker is accepted."""
+    cheating = world.kafka.faults.sasl(step, change, times=None)
+    world.kafka.create_topic(TOPIC, 3, min_insync_replicas=2)
+    producer = world.producer(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_username="alice",
+        sasl_password="secret",
+    )
+    began = world.now
+    await producer.start()
+    with pytest.raises((AuthenticationError, MetadataTimeoutError)):
+        await producer.send(TOPIC, b"never")
+    assert world.now - began <= QUICK["max_block_ms"] / 1000 + 0.1
+    await asyncio.sleep(began + MINUTE - world.now)
+    assert all(dials(world, broker.port, began, MINUTE) <= MINUTE + 1 for broker in world.kafka.brokers)
+    cheating.heal()
+    await producer.ready(MINUTE)
+    await all_acked(await send(world, producer, 3))
