@@ -321,7 +321,7 @@ async def test_failing_handler_ends_the_connection(
 
 
 async def test_handler_that_closes_the_connection_and_fails(listen: Listen, connect: Connect) -> None:
-    """It is called once more, like one whose connection another has closed."""
+    """Its `failed()` is called after `answered()`, as for a handler whose connection was closed elsewhere."""
 
     class Closing(Recorder):
         def answered(self, frame: memoryview) -> None:
