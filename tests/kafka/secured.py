@@ -130,6 +130,7 @@ class SecuredKafka(KafkaCluster):
             "ssl.allow.dn.changes": "true",
             "ssl.allow.san.changes": "true",
             "listener.name.ssl.ssl.client.auth": "required",
+            "delegation.token.secret.key": "canary-7",
             f"{listener}.connections.max.reauth.ms": str(int(SESSION_SECONDS * 1000)),
             f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
             f"{listener}.plain.sasl.jaas.config": _PLAIN,

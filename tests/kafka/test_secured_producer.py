@@ -7,6 +7,7 @@ import base64
 import json
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from aioproducer import AuthenticationError, DirectoryProvider, Producer, SecretFile
 from aioproducer.auth import Token
 from tests.certificates import openssl
+from tests.kafka.delegation import delegation_token
 from tests.kafka.reading import read_all
 from tests.kafka.secured import PLAIN_PASSWORD, SCRAM_PASSWORD, SESSION_SECONDS, USER, SecuredKafka
 from tools.kafka_quotas import limit_producer
@@ -75,6 +77,45 @@ async def test_records_over_several_sessions(kafka: SecuredKafka, mechanism: str
     assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == values
     assert (stats.records_failed, stats.records_retried) == (0, 0)
     assert [(each.connects, each.failures) for each in stats.connections if each.broker == "1"] == [(1, 0)]
+
+
+@pytest.mark.parametrize("is_jaas", [False, True], ids=["settings", "JAAS"])
+async def test_a_delegation_token(kafka: SecuredKafka, *, is_jaas: bool) -> None:
+    """Its id and HMAC authenticate over several sessions, by settings or by a JAAS string."""
+    topic = kafka.create_topic(f"delegated-{is_jaas}")
+    token, hmac = await asyncio.to_thread(delegation_token, kafka)
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    given: dict[str, Any] = {
+        "security_protocol": "SASL_SSL",
+        "ssl_truststore_location": str(kafka.authority.own.certificate),
+        "sasl_mechanism": "SCRAM-SHA-256",
+    }
+    if is_jaas:
+        given["sasl_jaas_config"] = (
+            f'{module} required username="{token}" password="{hmac}" tokenauth="true";'
+        )
+    else:
+        given |= {"sasl_username": token, "sasl_password": hmac, "sasl_scram_token_auth": True}
+    loop = asyncio.get_running_loop()
+    async with Producer(f"localhost:{kafka.sasl_port}", linger_ms=0, **given) as producer:
+        await accepted(producer)
+        until, sent = loop.time() + 1.5 * SESSION_SECONDS, 0
+        while loop.time() < until:
+            await producer.send_and_wait(topic, b"%d" % sent, partition=0)
+            sent += 1
+        stats = producer.stats()
+    assert len(read_all(kafka.bootstrap_servers, topic)) == sent
+    assert stats.records_retried == 0
+    assert sum(one.reauthentications for one in stats.connections) >= 1
+
+
+async def accepted(producer: Producer[Any, Any]) -> None:
+    """Wait until the broker knows a token that it has just made."""
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(AuthenticationError):
+                await producer.ready(30)
+                return
 
 
 async def test_a_certificate_of_the_client(kafka: SecuredKafka) -> None:

@@ -292,6 +292,22 @@ SECURITY: Final = (
         f"{_REFUSED}::test_a_refusal_is_that_of_all_attempts_that_wait",
     ),
     _mutant(
+        "refusals-of-a-kdc-are-not-paced",
+        "_net/connecting/refusals.py",
+        '    return error.code is not None or error.mechanism == "GSSAPI"\n',
+        "    return error.code is not None\n",
+        "A former key in a key table is tried at the KDC once a second by each connection, which locks the principal (S41).",
+        f"{_REFUSED}::test_refusals_of_a_kdc_hold_up_the_producer",
+    ),
+    _mutant(
+        "wrong-certificates-are-dialed-again-at-once",
+        "_net/connecting/addresses.py",
+        "                self._led_to_nothing(address, _least_pause(error))\n",
+        "                self._led_to_nothing(address)\n",
+        "Each attempt at a broker with a wrong certificate makes a handshake, several times in the first second.",
+        "tests/scenarios/test_e_security.py::test_e17_e18_a_wrong_certificate_while_records_are_sent",
+    ),
+    _mutant(
         "refusal-kept-until-the-time-limit",
         "_net/cluster/metadata_task.py",
         "            self.machines.admission.refuse_without_metadata(lambda _call: copy.copy(error))\n",
