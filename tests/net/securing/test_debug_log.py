@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from aioproducer import AuthenticationError, KafkaError, Producer
-from aioproducer.testing import EmbeddedKafka, unsecured_token
+from aioproducer.testing import EmbeddedKafka, Fault, unsecured_token
 from tests.net.conftest import QUICK
 
 CANARY = "canary-11"
@@ -41,14 +42,15 @@ async def test_no_secret_is_logged(mechanism: str, caplog: pytest.LogCaptureFixt
     async with EmbeddedKafka(users={"alice": CANARY}, session_lifetime=1.5) as kafka:
         faults = kafka.faults
         async with Producer(kafka.bootstrap_servers, **settings) as producer:
-            for fault in (
+            kinds: tuple[Callable[[], Fault], ...] = (
                 lambda: faults.sasl(1),
                 lambda: faults.sasl(1, lambda token: token + b"?"),
                 lambda: faults.garbage(api="SaslAuthenticate"),
                 lambda: faults.cut(api="SaslAuthenticate"),
                 lambda: faults.cut(api="Produce"),
                 lambda: faults.error("INVALID_RECORD"),
-            ):
+            )
+            for fault in kinds:
                 faults.drop_connections(1)
                 with fault():
                     await tried(producer)
