@@ -98,6 +98,25 @@ def test_withdrawn_records_of_an_unknown_topic(others: tuple[str, ...]) -> None:
     simulate(play, 1, transaction_version=1)
 
 
+def test_withdrawn_records_of_a_topic_behind_an_unknown_one() -> None:
+    """Its partition is not added after the end: at the time limit, the producer would be taken for one that was fenced."""
+
+    async def play(world: World) -> None:
+        producer = await _stage(world, transaction_timeout_ms=10_000)
+        unknown = world.kafka.faults.error(UNKNOWN, api="AddPartitionsToTxn", topic=NEW, times=4)
+        await producer.begin_transaction()
+        await _send_to(producer, NEW)
+        await unknown.reached()
+        await _send_to(producer, OLD)
+        assert producer.purge() == 2
+        await producer.commit_transaction()
+        await asyncio.sleep(30)
+        assert [each.state for each in await producer.list_transactions()] == ["Empty"]
+        await _works(world, producer)
+
+    simulate(play, 1, transaction_version=1)
+
+
 def test_withdrawn_records_behind_an_answer_that_proves_nothing() -> None:
     """The coordinator may have added the partition: the transaction is aborted, and not taken for another producer's."""
 

@@ -42,6 +42,8 @@ def gather(current: CurrentTransaction) -> Dialogue[None]:
     yield SendAllNow()
     yield from deliver_offsets(current)
     yield AwaitRecords()
+    # No record waits for a partition any more. One that is added after the end would open the next transaction.
+    current.parts.wanted.clear()
     # What another call is sending now is not a part of the transaction yet, and a handle may be used as soon as it is given out.
     yield AwaitTurn()
 
