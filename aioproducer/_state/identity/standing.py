@@ -31,6 +31,10 @@ class Standing(NamedTuple):
     epoch: int
     state: str
 
+    def is_of(self, identity: Identity) -> bool:
+        """Whether this identity is the newest. Each takeover by another producer raises the epoch."""
+        return (self.producer_id, self.epoch) == identity
+
     def follows(self, identity: Identity, states: frozenset[str]) -> bool:
         """Whether the open transaction of this identity was ended in one of these states, and nothing has happened since.
 
@@ -46,7 +50,7 @@ class Standing(NamedTuple):
         epochs were used up, the identity has a new producer id, which the coordinator knows and shows only afterwards;
         nothing is open under it then.
         """
-        if (self.producer_id, self.epoch) == identity:
+        if self.is_of(identity):
             # INVALID_PRODUCER_ID_MAPPING: the coordinator knows another producer id, or none.
             return code != ErrorCode.INVALID_PRODUCER_ID_MAPPING or self.state in ENDED
         return self.state in PREPARING and self.epoch > LAST_EPOCH and identity[1] == 0
@@ -72,7 +76,7 @@ def next_move(standing: Standing, identity: Identity, *, was_open: bool) -> Move
 
     `was_open`: this identity had a transaction, and has not ended it.
     """
-    if (standing.producer_id, standing.epoch) == identity:
+    if standing.is_of(identity):
         return Move.WAIT if standing.state in PREPARING else Move.ASK
     if was_open and standing.follows(identity, ENDED):
         return Move.WAIT if standing.state in PREPARING else Move.ASK_AS_FOLLOWING

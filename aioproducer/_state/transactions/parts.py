@@ -38,6 +38,8 @@ class TransactionParts:
     """An attempt at a request got no answer, and may be executed late; a later attempt of the same request may have succeeded."""
     is_unclear: bool = False
     """Its id is refused, and the coordinator's state fits a successor as well as an abort at the time limit."""
+    is_newest: bool = False
+    """The coordinator's last answer about its id names the present identity: no other producer has taken over."""
     forgotten: bool = False
     """The coordinator does not know the producer under its transactional id: the next transaction needs a new identity."""
     failed: bool = False

@@ -206,6 +206,40 @@ async def test_e06_a_leader_and_the_coordinator_say_so(make: Make, ledger: Embed
     assert seen(ledger, topic="four") == [b"c"]
 
 
+@pytest.mark.parametrize("code", ["INVALID_TXN_STATE", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"])
+async def test_a_leader_refuses_although_no_other_producer_has_taken_over(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: str
+) -> None:
+    """C13: the coordinator names this producer as the newest, so that only the transaction fails."""
+    ledger.faults.error(code, api="Produce", topic="four")
+    with pytest.raises(TransactionAbortedError, match="no other producer has taken over") as caught:
+        async with clerk.transaction():
+            assert await all_acked(await put(clerk, b"a"))
+            (refused,) = await put(clerk, b"b", topic="four")
+    assert caught.value.retriable
+    assert await refused.wait(LIMIT) is Outcome.NOT_WRITTEN
+    async with clerk.transaction(timeout=LIMIT):
+        await put(clerk, b"c")
+    assert seen(ledger) == [b"c"]
+
+
+async def test_a_leader_refuses_before_another_producer_takes_over(
+    clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
+) -> None:
+    """The abort that follows learns of the other producer, and does not end its transaction."""
+    ledger.faults.error("INVALID_TXN_STATE", api="Produce")
+    await clerk.begin_transaction()
+    (refused,) = await put(clerk, b"a")
+    assert await refused.wait(LIMIT) is Outcome.NOT_WRITTEN
+    await until(lambda: not _suspects(clerk))
+    other = await successor(make, ledger)
+    async with other.transaction():
+        await put(other, b"b")
+        with pytest.raises(ProducerFencedError):
+            await clerk.abort_transaction()
+    assert seen(ledger) == [b"b"]
+
+
 def _suspects(producer: Producer[Any, Any]) -> bool:
     """Whether the check for the cause of a leader's refusal is due or in progress."""
     transactions = engine(producer).transactions

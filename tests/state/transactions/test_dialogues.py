@@ -361,6 +361,29 @@ def test_records_are_refused_as_another_producer_has_the_id() -> None:
     assert current.table.state is State.FATAL
 
 
+@pytest.mark.parametrize("level", [1, 2])
+def test_records_are_refused_without_another_producer(level: int) -> None:
+    """The coordinator names this producer as the newest. The transaction fails, and its abort gets the next epoch."""
+    current = refused(level)
+    current.parts.opened = True
+    looks = [[(0, Standing(*IDENTITY, "Ongoing"))]] * 2
+    played = play(pending_work(current), *looks)
+    (explained,) = played.of(Explain)
+    assert (type(explained.reason), explained.reason.retriable) == (TransactionError, True)
+    assert played.of(EndCalls)
+    assert not played.of(EndProducer)
+    assert (current.table.state, current.parts.ended) == (State.ABORTABLE, False)
+
+
+def test_another_producer_takes_over_behind_a_refusal() -> None:
+    """The second look finds it."""
+    current = refused()
+    looks = [[(0, Standing(*IDENTITY, "Ongoing"))], [(0, Standing(7000, 5, "Ongoing"))]]
+    played = play(pending_work(current), *looks)
+    assert [type(step.error) for step in played.of(EndProducer)] == [ProducerFencedError]
+    assert current.table.state is State.FATAL
+
+
 def test_nobody_is_asked_for_records_that_have_ended() -> None:
     """The transaction was aborted meanwhile."""
     current = refused()

@@ -10,7 +10,7 @@ from aioproducer._state.transactions.dialogues.opening import look_whether_open
 from aioproducer._state.transactions.dialogues.standing import aborted_by_coordinator, renewed_after_abort
 from aioproducer._state.transactions.dialogues.steps import Adding, AwaitRecords, EndRecords, Explain, InTurn
 from aioproducer._state.transactions.table import State
-from aioproducer.errors import ProducerFencedError
+from aioproducer.errors import ProducerFencedError, TransactionError
 
 if TYPE_CHECKING:
     from aioproducer._state.transactions.current import CurrentTransaction
@@ -69,9 +69,17 @@ def _explanation(current: CurrentTransaction) -> Dialogue[KafkaError | None]:
         explanation = current.table.cause
     else:
         aborted = yield from aborted_by_coordinator(current)
-        explanation = aborted or current.fenced(refusal)
+        explanation = aborted or _taken_over_or_not(current, refusal)
     current.explanation = explanation
     return explanation
+
+
+def _taken_over_or_not(current: CurrentTransaction, refusal: KafkaError | None) -> KafkaError:
+    if not current.parts.is_newest:
+        return current.fenced(refusal)
+    # For example, a leader that was elected between two steps of its check may not know what it has checked.
+    text = "a leader refused the transaction, although no other producer has taken over its id"
+    return TransactionError(text, cause=refusal, retriable=True)
 
 
 def _renew_epoch(current: CurrentTransaction, explanation: KafkaError) -> Dialogue[None]:
@@ -79,6 +87,7 @@ def _renew_epoch(current: CurrentTransaction, explanation: KafkaError) -> Dialog
         return
     renewed = yield from renewed_after_abort(current)
     if renewed is None:
-        yield from current.ends_with(current.fenced(explanation))
+        if not current.parts.is_newest:
+            yield from current.ends_with(current.fenced(explanation))
     elif renewed.answer is not Answer.DONE:
         yield from current.ends_with(current.fatal_error(renewed))

@@ -60,6 +60,6 @@ def _shows_its_end(standing: Standing, identity: Identity, level: int, *, is_cer
 
     `is_certain`: no attempt of this call may have ended it. Otherwise, on level 1, the next epoch may be that of a successor.
     """
-    is_unchanged = level == 1 and (standing.producer_id, standing.epoch) == identity
+    is_unchanged = level == 1 and standing.is_of(identity)
     follows = standing.follows(identity, ENDED) and (level > 1 or is_certain)
     return follows or (is_unchanged and standing.state in ENDED)

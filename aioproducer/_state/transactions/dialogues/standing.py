@@ -38,9 +38,11 @@ def aborted_by_coordinator(
     `may_be_over`: the transaction may have ended before, which leaves no trace: the aborted one may be that of a successor.
     """
     parts = current.parts
+    parts.is_newest = False
     if not parts.may_have_been_open:
         return None
     standing, now = yield from standing_of_id()
+    parts.is_newest = standing is not None and standing.is_of(current.identity)
     is_aborted = standing is not None and standing.follows(current.identity, ABORTED)
     is_certain = parts.is_still_open and not may_be_over
     parts.is_unclear = standing is None or (is_aborted and not is_certain)
