@@ -17,24 +17,27 @@ __all__ = ["Aborters", "may_run_again"]
 
 
 class Aborters:
-    """The tasks whose calls aborted one transaction."""
+    """The tasks whose calls aborted one transaction, or settled its commit without an outcome."""
 
     def __init__(self) -> None:
         # The first of these calls.
         self._call = ""
+        self._may_be_committed = False
         self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
 
-    def note(self, call: str) -> None:
-        """The current task aborts the transaction by this call."""
+    def note(self, call: str, *, may_be_committed: bool = False) -> None:
+        """The current task ends the transaction by this call."""
         self._call = self._call or call
+        self._may_be_committed = self._may_be_committed or may_be_committed
         task = asyncio.current_task()
         if task is not None:
             self._tasks.add(task)
 
     def require_own(self) -> None:
-        """Raise if only other tasks have aborted the transaction: its block did not succeed."""
+        """Raise if only other tasks have ended the transaction so: its block did not succeed, or may not have."""
         if self._call and asyncio.current_task() not in self._tasks:
-            raise TransactionAbortedError(f"another task called {self._call} before the block ended")
+            kind = CommitOutcomeUnknownError if self._may_be_committed else TransactionAbortedError
+            raise kind(f"another task called {self._call} before the block ended")
 
 
 def may_run_again(error: Exception, failure: TransactionAbortedError | None) -> bool:

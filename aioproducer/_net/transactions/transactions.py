@@ -23,7 +23,7 @@ from aioproducer._net.transactions.steps import Steps
 from aioproducer._state.transactions.dialogues.adding import deliver_offsets
 from aioproducer._state.transactions.dialogues.background import pending_work
 from aioproducer._state.transactions.dialogues.ending import abort, commit, end_at_closing, gather
-from aioproducer._state.transactions.dialogues.initializing import change_id, initialization
+from aioproducer._state.transactions.dialogues.initializing import ENDING, change_id, initialization
 from aioproducer._state.transactions.table import Event, State
 from aioproducer._state.transactions.versions import level_of
 from aioproducer.config import checked_transactional_id
@@ -144,8 +144,9 @@ class Transactions:
             if self.table.state is State.INITIALIZING:
                 self.operations.replace_present(error)
                 self.steps.drop_epoch()
-        if self.table.state in (State.ABORTABLE, State.ABORTING):
-            self.aborters.note(Event.INIT.value)
+        if self.table.state in ENDING:
+            is_uncertain = self.table.state is State.UNCERTAIN
+            self.aborters.note(Event.INIT.value, may_be_committed=is_uncertain)
         dialogue = initialization(self.current, transactional_id)
         operation = self.operations.begin_or_join(Event.INIT, lambda: dialogue)
         await self.operations.wait(operation, timeout, "the coordinator gave no producer id in time")

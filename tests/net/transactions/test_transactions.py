@@ -99,6 +99,31 @@ async def test_a_block_that_is_aborted_by_init_transactions(
     assert seen(ledger) == []
 
 
+@pytest.mark.parametrize("elsewhere", [True, False])
+async def test_a_block_whose_unknown_commit_is_settled_by_init_transactions(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, elsewhere: bool
+) -> None:
+    """The request for the commit was lost, and nothing is committed: by another task, the block does not end as if it had committed."""
+    lost = ledger.faults.cut(api="EndTxn", before=True)
+
+    async def settle() -> None:
+        committing = asyncio.create_task(clerk.commit_transaction())
+        await lost.reached()
+        committing.cancel()
+        await asyncio.wait([committing])
+        await clerk.init_transactions()
+
+    ended: KafkaError | None = None
+    try:
+        async with clerk.transaction():
+            assert await all_acked(await put(clerk, b"a"))
+            await (asyncio.create_task(settle()) if elsewhere else settle())
+    except CommitOutcomeUnknownError as error:
+        ended = error
+    assert ("another task called init_transactions()" in str(ended)) is elsewhere
+    assert seen(ledger) == []
+
+
 async def test_blocks_of_two_tasks_after_an_abort(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
     """The second begins when the abort is over, and aborts nothing; the first has aborted itself, and ends well."""
     held = ledger.faults.delay(api="EndTxn")
