@@ -30,6 +30,7 @@ from aioproducer.config import checked_transactional_id
 from aioproducer.errors import (
     CommitOutcomeUnknownError,
     KafkaError,
+    StateError,
     TransactionAbortedError,
     TransactionTimeoutError,
 )
@@ -214,6 +215,9 @@ class Transactions:
         operation = self.operations.begin_or_join(Event.DETACH, partial(gather, self.current))
         text = "the records had no outcome in time"
         await self.operations.wait(operation, timeout, text, Event.HANDED_OVER)
+        if not self.table.is_handed_over:
+            # In the turn between the end of the operation and this one. A handle might end the next transaction.
+            raise StateError("another call ended the transaction before detach() gave its handle")
         return self.transactional_id, *self.current.identity, self.parts.level, self.parts.is_empty
 
     def is_left_detaching(self) -> bool:

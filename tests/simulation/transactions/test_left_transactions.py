@@ -41,6 +41,40 @@ async def _works(world: World, producer: Producer[Any, Any]) -> None:
     assert [record.value for record in world.kafka.records(TOPIC)][-1] == b"after"
 
 
+def test_an_abort_by_another_task_in_each_turn_of_a_detach() -> None:
+    """No handle is given out where the abort comes first: on version 1 it would end the next transaction, which has the same epoch."""
+    results = [_detached_and_aborted(turn) for turn in range(1, 40)]
+    assert set(results) == {(False, True), (True, False)}
+
+
+def _detached_and_aborted(turn: int) -> tuple[bool, bool]:
+    done: list[bool] = []
+
+    async def play(world: World) -> None:
+        producer = await _stage(world)
+        await producer.begin_transaction()
+        await producer.send(TOPIC, b"first", partition=0)
+        now = asyncio.Event()
+        world.loop.in_turn[world.loop.turns + turn] = now.set
+
+        async def aborting() -> None:
+            await now.wait()
+            await producer.abort_transaction()
+
+        transactions = producer._transactions()
+        calls = (transactions.detach(LIMIT), aborting())
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(result, StateError | tuple | None) for result in results)
+        done.extend(not isinstance(result, StateError) for result in results)
+        if done[0]:
+            await producer.init_transactions()
+        await _works(world, producer)
+
+    simulate(play, 1, transaction_version=1)
+    detached, aborted = done
+    return detached, aborted
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_block_that_ends_after_a_detach_that_timed_out(version: int) -> None:
     """Its transaction is aborted, and the next block begins."""
