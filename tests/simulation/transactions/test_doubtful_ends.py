@@ -6,7 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from aioproducer import CommitOutcomeUnknownError, Outcome, Producer, ProducerFencedError
+from aioproducer import (
+    CommitOutcomeUnknownError,
+    Outcome,
+    Producer,
+    ProducerFencedError,
+    TransactionTimeoutError,
+)
 from aioproducer._state.identity.standing import LAST_EPOCH
 from tests.simulation.world import World, simulate
 
@@ -106,3 +112,50 @@ def test_a_repeated_commit_that_can_only_be_aborted(version: int, *, executed: b
         await _goes_on(world, producer, committed=executed)
 
     simulate(play, 1, transaction_version=version)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_an_epoch_without_an_answer_where_nothing_is_open(*, last: bool) -> None:
+    """On version 2 EndTxn raises it. The request was executed, and the repeated one fails: no other producer has taken over."""
+
+    async def play(world: World) -> None:
+        producer = await _producer(world)
+        known = world.kafka._cluster.transactions.get(NAME)
+        assert known is not None
+        if last:
+            known.epoch = LAST_EPOCH - 2
+            producer = await _producer(world)
+        await _open(world, producer)
+        await producer.commit_transaction()
+        assert known.epoch == (LAST_EPOCH if last else 1)
+        world.kafka.faults.cut(api="EndTxn")
+        world.kafka.faults.error("UNKNOWN_SERVER_ERROR", api="EndTxn", skip=1)
+        await _goes_on(world, producer, committed=True)
+
+    simulate(play, 1, transaction_version=2)
+
+
+def test_another_producer_takes_over_where_an_epoch_has_no_answer() -> None:
+    """It is left alone, also when it has aborted a transaction."""
+
+    async def play(world: World) -> None:
+        producer = await _producer(world)
+        await _open(world, producer)
+        await producer.commit_transaction()
+        world.kafka.faults.cut(api="EndTxn")
+        failing = world.kafka.faults.error("COORDINATOR_LOAD_IN_PROGRESS", api="EndTxn", skip=1, times=None)
+        with pytest.raises(TransactionTimeoutError):
+            await producer.init_transactions(timeout=1)
+        failing.heal()
+        successor = await _producer(world)
+        await successor.begin_transaction()
+        await (await successor.send(TOPIC, b"dropped", partition=0))
+        await successor.abort_transaction()
+        world.kafka.faults.error("UNKNOWN_SERVER_ERROR", api="EndTxn")
+        with pytest.raises(ProducerFencedError):
+            await producer.init_transactions()
+        async with successor.transaction():
+            await successor.send(TOPIC, b"after", partition=0)
+        assert [record.value for record in world.kafka.records(TOPIC)] == [b"first", b"after"]
+
+    simulate(play, 1, transaction_version=2)

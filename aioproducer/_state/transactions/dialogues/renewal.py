@@ -43,6 +43,7 @@ def take_over(current: CurrentTransaction) -> Dialogue[Reply]:
 
 def renew(current: CurrentTransaction, identity: Identity) -> Dialogue[Reply]:
     """Get the next epoch, which ends the open transaction, but not that of a producer that has taken over."""
+    may_be_ended = False
     if current.parts.level >= LEVEL_OF_EPOCHS:
         reply = yield from _renew_by_ending(current, identity)
         # A commit without an answer may have given another producer id.
@@ -50,7 +51,8 @@ def renew(current: CurrentTransaction, identity: Identity) -> Dialogue[Reply]:
         if reply.answer in (Answer.DONE, Answer.SUPERSEDED) and not is_doubtful:
             return reply
         # The coordinator has forgotten this producer, or refuses each end of it.
-    return (yield from _renew_by_asking(current, identity))
+        may_be_ended = reply.undecided > 0
+    return (yield from _renew_by_asking(current, identity, may_be_ended=may_be_ended))
 
 
 def _renew_by_ending(current: CurrentTransaction, identity: Identity) -> Dialogue[Reply]:
@@ -76,8 +78,13 @@ def _renew_by_ending(current: CurrentTransaction, identity: Identity) -> Dialogu
     return reply
 
 
-def _renew_by_asking(current: CurrentTransaction, identity: Identity) -> Dialogue[Reply]:
-    """On level 1 only InitProducerId gives an epoch, so each attempt checks the state of the id first."""
+def _renew_by_asking(
+    current: CurrentTransaction, identity: Identity, *, may_be_ended: bool
+) -> Dialogue[Reply]:
+    """On level 1 only InitProducerId gives an epoch, so each attempt checks the state of the id first.
+
+    `may_be_ended`: an EndTxn of level 2 that got no answer may have raised the epoch, also where no transaction was open.
+    """
     known, is_unclear, was_open = identity, False, current.parts.is_still_open
 
     def attempt() -> Attempt:
@@ -85,6 +92,7 @@ def _renew_by_asking(current: CurrentTransaction, identity: Identity) -> Dialogu
         code, standing = yield Describe()
         if answers_later(code):
             return code  # type: ignore[no-any-return]  # yield gives Any
+        was_open = was_open or (may_be_ended and standing.state in ABORTED)
         # With a code the state is not known: brokers before Kafka 3.0 cannot answer.
         fits_both = bool(code) or (not was_open and standing.follows(identity, ABORTED))
         is_unclear = fits_both and current.parts.may_have_been_open
