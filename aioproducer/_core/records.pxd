@@ -103,8 +103,7 @@ cdef class Batch:
     cdef Waker _waker
     cdef int held
     cdef int unseen
-    # A caller read the failure of a record; the mark becomes `seen` by it as well.
-    cdef readonly bint noticed
+    # Becomes `seen` when a caller reads the failure of a record.
     cdef public ReadMark read_mark
     cdef list _unseen_log
 
@@ -129,7 +128,6 @@ cdef class Batch:
 
 
 cdef inline void failure_was_read(Batch batch) noexcept:
-    batch.noticed = True
     if batch.read_mark is not None:
         batch.read_mark.seen = True
 

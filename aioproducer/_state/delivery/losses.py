@@ -29,15 +29,12 @@ class Losses:
     def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """The records of the batch that have no outcome yet are lost."""
         # First: without memory for what follows, the transaction is not committed without these records.
-        lost = batch.pending
-        if lost:
+        if batch.pending:
             self.effects.losses.append(error)
         self.outcomes.conclude(batch, error, now)
         number = self.tally.failures
         if self.gapless:
-            gap = self._open_gap(batch, error, now, number)
-            # Its records had failed before, and their failures may have been read then.
-            gap.seen = gap.seen or (not lost and batch.noticed)
+            self._open_gap(batch, error, now, number)
 
     def fail_some(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> None:
         """These records of the batch are lost; the others go on where nothing forbids it."""
@@ -50,7 +47,7 @@ class Losses:
 
     def _open_gap(
         self, batch: QueuedBatch, error: KafkaError, now: float, number: int, after: int = -1
-    ) -> Gap:
+    ) -> None:
         """A record was lost: later unwritten batches end now; batches in flight end when their fate is known."""
         queue = batch.queue
         gap = gap_of(queue)
@@ -69,7 +66,6 @@ class Losses:
         behind = {other for other in (*queue.sent, *queue.queue) if other.order > batch.order}
         for other in sorted(behind, key=lambda other: other.order):
             self._end_behind(other, gap, now)
-        return gap
 
     def _end_behind(self, batch: QueuedBatch, gap: Gap, now: float) -> None:
         batch.gap = batch.read_mark = gap

@@ -14,8 +14,8 @@ GAPLESS: Final = (
     _mutant(
         "loss-opens-no-gap",
         "_state/delivery/losses.py",
-        "        if self.gapless:\n            gap = self._open_gap(batch, error, now, number)",
-        "        if False:\n            gap = self._open_gap(batch, error, now, number)",
+        "        if self.gapless:\n            self._open_gap(batch, error, now, number)",
+        "        if False:\n            self._open_gap(batch, error, now, number)",
         "Records behind a lost record are written past it.",
         _GAPLESS,
     ),
@@ -46,8 +46,8 @@ GAPLESS: Final = (
     _mutant(
         "gap-is-closed-by-an-earlier-look",
         "_state/delivery/losses.py",
-        "gap.seen = gap.seen or (not lost and batch.noticed)",
-        "gap.seen = gap.seen or batch.noticed",
+        "        batch.read_mark = gap\n        if not batch.settled:",
+        "        batch.read_mark = gap\n        gap.seen = gap.seen or batch.has_individual\n        if not batch.settled:",
         "A failure in the same batch that was read before the loss counts as a look at it, and records are written past the loss.",
         _GAPLESS,
     ),

@@ -139,6 +139,22 @@ def test_a_failure_that_was_read_before_the_loss_closes_no_gap(m: Machines) -> N
     assert written(m) == [(b"d",)]
 
 
+def test_it_closes_no_gap_of_records_that_the_broker_names_either(m: Machines) -> None:
+    """The same batch, and the broker refuses it because of the other record."""
+    early, named = m.append(b"a", timeout=1.0), m.append(b"b")
+    m.close()
+    batch = m.only()
+    m.later(1.0)
+    assert early.outcome is UNKNOWN
+    m.answer(batch, REFUSED, record_errors=((1, "it has no key"),))
+    late = m.append(b"c")
+    turn(m)
+    assert fates(named, late) == [NOT_WRITTEN] * 2
+    assert named.outcome is NOT_WRITTEN
+    send(m, b"d")
+    assert written(m) == [(b"d",)]
+
+
 def test_a_withdrawal_that_was_read_before_the_loss_closes_no_gap(m: Machines) -> None:
     """Both were in one batch, and the loss is that of another record."""
     m.learn(-1, 2)
