@@ -71,7 +71,7 @@ MEMORY: Final = (
     _mutant(
         "loss-told-after-the-outcome",
         "_state/delivery/losses.py",
-        "        lost = batch.pending\n        if lost:\n            self.effects.losses.append(error)\n        self.outcomes.conclude(batch, error, now)\n",
+        "        if batch.pending:\n            self.effects.losses.append(error)\n        self.outcomes.conclude(batch, error, now)\n",
         "        lost = batch.pending\n        self.outcomes.conclude(batch, error, now)\n        if lost:\n            self.effects.losses.append(error)\n",
         "A record fails without memory behind its outcome, and its transaction is committed without it.",
         "tests/net/runtime/test_effects_without_memory.py",

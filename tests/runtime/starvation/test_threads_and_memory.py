@@ -14,6 +14,8 @@ import pytest
 from aioproducer import DeliveryError, Outcome, Producer
 from aioproducer._codecs import compress
 from aioproducer._wire.codec import decode_response
+from aioproducer._wire.messages.init_producer_id import InitProducerIdResponse
+from aioproducer._wire.messages.metadata import MetadataResponse
 from aioproducer.testing import EmbeddedKafka
 from tests.net.conftest import QUICK
 from tests.net.support import LIMIT, Make, engine, memory_in_use, until, warm
@@ -162,6 +164,29 @@ async def test_f19_no_memory_to_read_an_answer(
     assert await delivery.wait(LIMIT) is Outcome.ACKED
     assert not unread
     assert [record.value for record in kafka.records("one")].count(b"v") == 1
+    await sound(producer)
+
+
+@pytest.mark.parametrize("answer", [MetadataResponse, InitProducerIdResponse])
+async def test_f19_no_memory_to_read_an_answer_about_the_cluster(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, answer: type[Any]
+) -> None:
+    """The request is made again over another connection; the producer ended by it."""
+    unread = 1
+
+    def once(response_type: type[Any], *arguments: Any) -> Any:
+        nonlocal unread
+        if unread and response_type is answer:
+            unread -= 1
+            raise MemoryError
+        return decode_response(response_type, *arguments)
+
+    monkeypatch.setattr("aioproducer._net.connecting.connection.asking.decode_response", once)
+    producer = make(kafka)
+    await producer.start()
+    delivery = await producer.send("one", b"v")
+    assert await delivery.wait(LIMIT) is Outcome.ACKED
+    assert not unread
     await sound(producer)
 
 

@@ -99,16 +99,16 @@ class _Reply(Generic[R]):
         self._broker = broker
 
     def answered(self, frame: memoryview) -> None:
-        """Read the answer. An answer that cannot be read fails the future and is raised, which ends the connection."""
+        """Read the answer. An invalid one fails the future and is raised, which ends the connection.
+
+        Any other error (no memory) is raised only: the future fails with the connection, and the request is made again.
+        """
         if self.future.done():
             return
         try:
             self.future.set_result(self._read(frame))
         except ProtocolError as error:
             self.future.set_exception(copy.copy(at_broker(error, self._broker)))
-            raise
-        except Exception as error:
-            self.future.set_exception(copy.copy(error))
             raise
 
     def failed(self, error: KafkaError, *, written: bool) -> None:
