@@ -122,7 +122,7 @@ class ProduceExchange:
         waiting, self._waiting = self._waiting, {}
         try:
             self._requests.effects.event(self._lose_all, list(waiting.values()), error, now, written=written)
-        except Exception as bug:
+        except BaseException as bug:
             self._requests.crash(bug)
             raise
 

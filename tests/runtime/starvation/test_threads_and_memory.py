@@ -13,6 +13,7 @@ import pytest
 
 from aioproducer import DeliveryError, Outcome, Producer
 from aioproducer._codecs import compress
+from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._wire.codec import decode_response
 from aioproducer._wire.messages.init_producer_id import InitProducerIdResponse
 from aioproducer._wire.messages.metadata import MetadataResponse
@@ -188,6 +189,30 @@ async def test_f19_no_memory_to_read_an_answer_about_the_cluster(
     assert await delivery.wait(LIMIT) is Outcome.ACKED
     assert not unread
     await sound(producer)
+
+
+async def test_f19_an_interrupt_while_a_lost_request_is_settled(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The producer ends, as by an interrupt while an answer is settled: the batches would be in flight without end."""
+    producer = await warm(make(kafka), "one")
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine(producer).machines.settlement, "lost", interrupt)
+    kafka.faults.silence(api="Produce")
+    delivery = await producer.send("one", b"v")
+
+    def busy() -> list[Connection]:
+        links = [sender.link for sender in engine(producer).senders.values() if sender.link is not None]
+        return [link.connection for link in links if link.connection.in_flight]
+
+    await until(busy)
+    with pytest.raises(KeyboardInterrupt):
+        busy()[0].close()
+    assert await delivery.wait(LIMIT) is Outcome.UNKNOWN
+    assert producer.health().state == "failed"
 
 
 # -- F23: executors
