@@ -1,0 +1,1 @@
+"""Lives in which several tasks use one transactional producer at the same moment."""
