@@ -27,8 +27,8 @@ class TransactionParts:
     """On level 1: the partitions that records wait for."""
     groups: set[str] = attrs.Factory(set)
     """Groups whose offsets are part of it."""
-    recorded: dict[str, tuple[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]]] = attrs.Factory(dict)
-    """Offsets that were not sent yet, by group."""
+    recorded: list[tuple[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]]] = attrs.Factory(list)
+    """Offsets that were not sent yet, with the facts of the group under which they were recorded, in the order of their requests."""
     records_sent: bool = False
     opened: bool = False
     """The coordinator has it open: an answer said so, or a record of it was written."""
@@ -98,8 +98,16 @@ class TransactionParts:
         return not (self.failed or self.in_doubt or self.forgotten or self.has_lost_attempts)
 
     def record(self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Keep offsets until they are sent; the newest of a partition counts, and so does the newest of a group's facts."""
+        """Keep offsets until they are sent. The newest of a partition counts.
+
+        Each is sent with its own facts: after a rebalance the group has to refuse the offsets from before it. Under the newer
+        facts it would take the offset of a partition that another member reads again.
+        """
         if not offsets:
             return
-        _, known = self.recorded.get(group.group_id, (group, {}))
-        self.recorded[group.group_id] = group, known | dict(offsets)
+        of_group = [at for at, (known, _) in enumerate(self.recorded) if known.group_id == group.group_id]
+        if not of_group or self.recorded[of_group[-1]][0] != group:
+            self.recorded.append((group, dict(offsets)))
+        else:
+            newest = of_group[-1]
+            self.recorded[newest] = group, self.recorded[newest][1] | dict(offsets)

@@ -427,6 +427,21 @@ async def test_consumed_records_that_make_no_sense(clerk: Producer[Any, Any], co
             tx.consumed(consumed, "readers")
 
 
+async def test_a_rebalance_between_two_polls_of_a_transaction(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Offsets from before it are refused: another member may read the same records again."""
+    ledger.set_group("readers", 4, ["me", "other"])
+    with pytest.raises(TransactionAbortedError, match="ILLEGAL_GENERATION") as caught:
+        async with clerk.transaction() as tx:
+            tx.send_offsets({("source", 0): 5}, GroupMetadata("readers", 4, "me"))
+            await clerk.send("ledger", b"read twice")
+            ledger.set_group("readers", 5, ["me", "other"])
+            tx.send_offsets({("source", 1): 7}, GroupMetadata("readers", 5, "me"))
+    assert not caught.value.retriable
+    assert (ledger.committed_offset("readers", "source"), seen(ledger)) == (None, [])
+
+
 @pytest.mark.parametrize("takes_part", [True, False])
 async def test_a_consumer_that_has_lost_its_membership(
     clerk: Producer[Any, Any], ledger: EmbeddedKafka, *, takes_part: bool

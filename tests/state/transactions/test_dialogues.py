@@ -149,6 +149,32 @@ def test_offsets_of_a_group(level: int, requests: list[Request]) -> None:
     assert not current.parts.recorded
 
 
+def test_offsets_keep_the_facts_under_which_they_were_recorded() -> None:
+    """The last offset of a partition comes last. Only offsets under the same facts share a request."""
+    current = transaction(2)
+    older, newer = GroupMetadata("readers", 4, "me"), GroupMetadata("readers", 5, "me")
+    for partition, offset, group in (
+        (0, 5, older),
+        (1, 6, older),
+        (0, 1, GroupMetadata("others")),
+        (0, 7, older),
+        (0, 8, newer),
+        (1, 9, older),
+    ):
+        current.record_offsets({TopicPartition("s", partition): OffsetAndMetadata(offset)}, group)
+    told = [
+        (group, {place.partition: offset.offset for place, offset in offsets.items()})
+        for group, offsets in current.parts.recorded
+    ]
+    assert told == [
+        (older, {0: 7, 1: 6}),
+        (GroupMetadata("others"), {0: 1}),
+        (newer, {0: 8}),
+        (older, {1: 9}),
+    ]
+    assert play(deliver_offsets(current), *[reply(OFFSETS)] * 4).requests == [OFFSETS] * 4
+
+
 # -- a request that opens it, without an answer
 
 ONGOING = Standing(*IDENTITY, "Ongoing")

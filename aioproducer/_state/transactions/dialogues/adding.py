@@ -69,11 +69,10 @@ def deliver_offsets(current: CurrentTransaction) -> Dialogue[None]:
 def _deliver_group(current: CurrentTransaction) -> Dialogue[None]:
     if not current.parts.recorded:
         return
-    group_id = next(iter(current.parts.recorded))
-    group, offsets = current.parts.recorded.pop(group_id)
-    yield from _add_group(current, group_id)
+    group, offsets = current.parts.recorded.pop(0)
+    yield from _add_group(current, group.group_id)
     attempts = _OffsetAttempts(CommitOffsets(current.identity, group, dict(offsets)))
-    yield from _added(current, AskGroup(group_id, Request.COMMIT_OFFSETS, attempts), attempts.final)
+    yield from _added(current, AskGroup(group.group_id, Request.COMMIT_OFFSETS, attempts), attempts.final)
     current.parts.opened = True
 
 
