@@ -43,7 +43,7 @@ class TransactionParts:
     forgotten: bool = False
     """The coordinator does not know the producer under its transactional id: the next transaction needs a new identity."""
     failed: bool = False
-    """A batch that was sent failed, or its outcome is unknown."""
+    """A batch that was sent failed, or its outcome is unknown; or a group refused offsets that its transaction might contain."""
     asked_to_commit: bool = False
     """The newest request for its end asks for a commit."""
     end_in_doubt: bool = False

@@ -223,6 +223,27 @@ async def test_a_leader_refuses_although_no_other_producer_has_taken_over(
     assert seen(ledger) == [b"c"]
 
 
+@pytest.mark.parametrize("code", ["INVALID_TXN_STATE", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"])
+async def test_a_group_refuses_although_no_other_producer_has_taken_over(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, code: str
+) -> None:
+    """Its coordinator is the leader of a partition, and makes the same checks. The next transaction has another epoch."""
+    ledger.faults.error(code, api="TxnOffsetCommit")
+    transactions = engine(clerk).transactions
+    assert transactions is not None
+    before = transactions.current.identity
+    with pytest.raises(TransactionAbortedError, match="no other producer has taken over") as caught:
+        async with clerk.transaction() as tx:
+            tx.send_offsets({("source", 0): 5}, "readers")
+            await put(clerk, b"a")
+    assert caught.value.retriable
+    assert transactions.current.identity > before
+    async with clerk.transaction(timeout=LIMIT) as tx:
+        tx.send_offsets({("source", 0): 6}, "readers")
+        await put(clerk, b"b")
+    assert (seen(ledger), ledger.committed_offset("readers", "source")) == ([b"b"], 6)
+
+
 async def test_a_leader_refuses_before_another_producer_takes_over(
     clerk: Producer[Any, Any], make: Make, ledger: EmbeddedKafka
 ) -> None:

@@ -34,6 +34,7 @@ from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import (
     AuthorizationError,
     BrokerError,
+    KafkaError,
     ProducerFencedError,
     StateError,
     TransactionAbortedError,
@@ -173,6 +174,23 @@ def test_offsets_keep_the_facts_under_which_they_were_recorded() -> None:
         (older, {1: 9}),
     ]
     assert play(deliver_offsets(current), *[reply(OFFSETS)] * 4).requests == [OFFSETS] * 4
+
+
+@pytest.mark.parametrize(
+    ("epoch", "kind", "state"),
+    [
+        (IDENTITY[1], TransactionAbortedError, State.ABORTABLE),
+        (IDENTITY[1] + 2, ProducerFencedError, State.FATAL),
+    ],
+)
+def test_a_group_refuses_this_producer(epoch: int, kind: type[KafkaError], state: State) -> None:
+    """Its coordinator may not know the transaction. That of the id knows whether another producer has taken over."""
+    current = transaction(2)
+    current.record_offsets({TopicPartition("s", 0): OffsetAndMetadata(5)}, GroupMetadata("readers"))
+    look = [(0, Standing(IDENTITY[0], epoch, "Ongoing"))]
+    played = play(deliver_offsets(current), reply(OFFSETS, FENCED), look)
+    assert (type(played.error), current.table.state) == (kind, state)
+    assert current.parts.is_clean is (state is State.FATAL)
 
 
 # -- a request that opens it, without an answer

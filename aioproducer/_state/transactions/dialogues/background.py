@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 from aioproducer._state.transactions.coordinator_verdicts import Answer
 from aioproducer._state.transactions.dialogues.adding import add_partitions
 from aioproducer._state.transactions.dialogues.opening import look_whether_open
-from aioproducer._state.transactions.dialogues.standing import aborted_by_coordinator, renewed_after_abort
+from aioproducer._state.transactions.dialogues.standing import (
+    aborted_by_coordinator,
+    not_taken_over,
+    renewed_after_abort,
+)
 from aioproducer._state.transactions.dialogues.steps import Adding, AwaitRecords, EndRecords, Explain, InTurn
 from aioproducer._state.transactions.table import State
-from aioproducer.errors import ProducerFencedError, TransactionError
+from aioproducer.errors import ProducerFencedError
 
 if TYPE_CHECKING:
     from aioproducer._state.transactions.current import CurrentTransaction
@@ -75,11 +79,7 @@ def _explanation(current: CurrentTransaction) -> Dialogue[KafkaError | None]:
 
 
 def _taken_over_or_not(current: CurrentTransaction, refusal: KafkaError | None) -> KafkaError:
-    if not current.parts.is_newest:
-        return current.fenced(refusal)
-    # For example, a leader that was elected between two steps of its check may not know what it has checked.
-    text = "a leader refused the transaction, although no other producer has taken over its id"
-    return TransactionError(text, cause=refusal, retriable=True)
+    return not_taken_over(refusal) if current.parts.is_newest else current.fenced(refusal)
 
 
 def _renew_epoch(current: CurrentTransaction, explanation: KafkaError) -> Dialogue[None]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
-from aioproducer._state.transactions.dialogues.standing import renewed_after_abort
-from aioproducer._state.transactions.replies import abortable_error
+from aioproducer._state.transactions.dialogues.standing import not_taken_over, renewed_after_abort
+from aioproducer._state.transactions.replies import abortable_error, error_of
 from aioproducer._state.transactions.table import State
 
 if TYPE_CHECKING:
@@ -27,12 +27,21 @@ def require(current: CurrentTransaction, reply: Reply) -> Dialogue[None]:
         if reply.answer is Answer.SUPERSEDED:
             renewed = yield from renewed_after_abort(current, may_be_over=_may_be_over(reply))
             last = renewed or reply
-        if last.answer is not Answer.DONE:
+        if last is reply and _is_of_a_leader(reply) and current.parts.is_newest:
+            # The next transaction has another epoch, as the coordinator of the group may refuse this one again.
+            current.parts.failed = True
+            yield from current.failed(not_taken_over(error_of(reply)))
+        elif last.answer is not Answer.DONE:
             error = current.fatal_error(last)
             yield from current.ends_with(error)
             raise error
     if current.table.state is not State.ABORTING:
         raise current.table.aborted(f"{reply.request.value} is not possible")
+
+
+def _is_of_a_leader(reply: Reply) -> bool:
+    """Whether the coordinator of the id was not asked: that of a group refuses as the leader of a partition does."""
+    return reply.request is Request.COMMIT_OFFSETS and reply.answer is Answer.SUPERSEDED
 
 
 def _may_be_over(reply: Reply) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer._state.transactions.dialogues.steps import Attempt, Dialogue
     from aioproducer._state.transactions.replies import Reply
+    from aioproducer.errors import KafkaError
 
 
 def standing_of_id() -> Dialogue[tuple[Standing | None, float]]:
@@ -65,6 +66,15 @@ def renewed_after_abort(current: CurrentTransaction, *, may_be_over: bool = Fals
         current.parts.ended = True
         yield from current.failed(_abort_of(current, reply.at))
     return reply
+
+
+def not_taken_over(refusal: KafkaError | None) -> TransactionError:
+    """The error of a leader's refusal where the coordinator names this producer as the newest.
+
+    For example, a leader that was elected between two steps of its check may not know what it has checked.
+    """
+    text = "a leader refused the transaction, although no other producer has taken over its id"
+    return TransactionError(text, cause=refusal, retriable=True)
 
 
 def _abort_of(current: CurrentTransaction, now: float) -> TransactionError:
