@@ -24,6 +24,7 @@ from tests.simulation.world import World, simulate
 TOPIC: Final = "t"
 NAME: Final = "books"
 LOADING: Final = "COORDINATOR_LOAD_IN_PROGRESS"
+A_WEEK: Final = 7 * 86_400.0
 
 
 async def _producer(world: World) -> Producer[Any, Any]:
@@ -157,5 +158,21 @@ def test_a_handle_whose_commit_has_no_answer_before_a_takeover(
             error = await _commit(world, handle, 60)
         assert (error.outcome, _is_committed(world)) == (Outcome.UNKNOWN, True)
         assert isinstance(error, TransactionAbortedError) == (version == 1 and calls == 2 and aborts)
+
+    simulate(play, 1, transaction_version=version)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_handle_whose_commit_has_no_answer_before_its_id_is_forgotten(version: int) -> None:
+    """After an unused week the coordinator does not know the producer id, and so not its transaction either."""
+
+    async def play(world: World) -> None:
+        handle = await _detached(world)
+        world.kafka.faults.cut(api="EndTxn")
+        world.kafka.faults.error(LOADING, api="EndTxn", skip=1, times=None)
+        assert (await _commit(world, handle, 1)).outcome is Outcome.UNKNOWN
+        world.kafka.faults.heal()
+        await asyncio.sleep(A_WEEK + 1)
+        assert ((await _commit(world, handle, 60)).outcome, _is_committed(world)) == (Outcome.UNKNOWN, True)
 
     simulate(play, 1, transaction_version=version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._state.identity.standing import ABORTED, ENDED
-from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
+from aioproducer._state.transactions.coordinator_verdicts import FORGOTTEN, Answer, Request
 from aioproducer._state.transactions.dialogues.standing import standing_of_id
 from aioproducer._state.transactions.dialogues.steps import Ask, EndTransaction
 from aioproducer._state.transactions.replies import error_of, fatal_error
@@ -44,6 +44,9 @@ def end_handle(identity: Identity, level: int, *, committed: bool) -> Dialogue[N
             )
         if not committed:
             raise TransactionError("the transaction was committed before this abort", cause=error_of(reply))
+    if reply.code in FORGOTTEN:
+        # The coordinator has forgotten the transaction as well, which an earlier call may have ended.
+        reply = reply._replace(undecided=reply.undecided + 1)
     error = fatal_error(reply)
     if isinstance(error, ProducerFencedError):
         # An earlier call may have ended it: its answer may be lost, and nothing shows its end any more.
