@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from aioproducer._state.queues.flush import Flush
     from aioproducer.errors import KafkaError
 
+# Fewer gaps are kept until a flush, read or not.
+TIDY_FROM = 64
+
 
 class Losses:
     """Ends records as lost. With `gapless`, a loss opens a gap in its partition."""
@@ -23,7 +26,9 @@ class Losses:
         self.effects = outcomes.effects
         self.tally = outcomes.tally
         self.gapless = gapless
+        # The gaps that may be open; at most about twice those that are.
         self.gaps: list[Gap] = []
+        self._tidy_at = TIDY_FROM
 
     @event
     def fail(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
@@ -53,7 +58,7 @@ class Losses:
         gap = gap_of(queue)
         if gap is None:
             gap = queue.gap = Gap(error, now, number)
-            self.gaps = [*(known for known in self.gaps if known.open), gap]
+            self._keep(gap)
         queue.lost_at = self.accumulator.lost_at = now
         batch.read_mark = gap
         if not batch.settled:
@@ -66,6 +71,16 @@ class Losses:
         behind = {other for other in (*queue.sent, *queue.queue) if other.order > batch.order}
         for other in sorted(behind, key=lambda other: other.order):
             self._end_behind(other, gap, now)
+
+    def _keep(self, gap: Gap) -> None:
+        self.gaps.append(gap)
+        if len(self.gaps) >= self._tidy_at:
+            # Not at each loss: thousands of partitions that lose records at once would hold the loop for seconds.
+            self._drop_closed()
+
+    def _drop_closed(self) -> None:
+        self.gaps = [gap for gap in self.gaps if gap.open]
+        self._tidy_at = max(TIDY_FROM, 2 * len(self.gaps))
 
     def _end_behind(self, batch: QueuedBatch, gap: Gap, now: float) -> None:
         batch.gap = batch.read_mark = gap
@@ -85,4 +100,4 @@ class Losses:
             return
         for gap in self.gaps:
             gap.seen = gap.seen or flush is None or flush.knows_of(gap.failure)
-        self.gaps = [gap for gap in self.gaps if not gap.seen]
+        self._drop_closed()

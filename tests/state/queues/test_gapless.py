@@ -8,6 +8,8 @@ from aioproducer import Delivery
 from aioproducer._core import peek
 from aioproducer._state.admission.ready import ReadyRecord
 from aioproducer._state.queues.batches import QueuedBatch
+from aioproducer._state.queues.gapless import Gap
+from aioproducer._state.queues.partition_queue import NO_LEADER
 from aioproducer.errors import DeliveryError
 from aioproducer.outcome import Outcome
 from tests.state.machines import DELIVERY_TIMEOUT, LINGER, Machines, values_of
@@ -385,6 +387,34 @@ def test_a_call_that_waited_for_a_serializer_while_a_record_was_lost_fails(m: Ma
     assert call.delivery is not None
     assert fates(call.delivery) == [NOT_WRITTEN]
     assert written(m) == []
+
+
+def test_losses_of_many_partitions_do_not_look_at_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four thousand partitions that lose a record at once held the loop for a second."""
+    looks = 0
+
+    def is_open(gap: Gap) -> bool:
+        nonlocal looks
+        looks += 1
+        return not gap.seen
+
+    monkeypatch.setattr(Gap, "open", property(is_open))
+    m = Machines(gapless=True)
+    m.learn(*[NO_LEADER] * 1_000)
+    deliveries = [m.append(partition=partition) for partition in range(1_000)]
+    m.later(DELIVERY_TIMEOUT)
+    assert fates(*deliveries) == [NOT_WRITTEN] * 1_000
+    assert looks < 10_000
+    assert len(m.machines.losses.gaps) == 1_000
+
+
+def test_gaps_that_were_read_are_not_kept(m: Machines) -> None:
+    """A program that reads each loss, and never flushes, keeps a bounded number of them."""
+    for _ in range(1_000):
+        (lost,) = send(m, b"a")
+        m.answer(m.only(), REFUSED)
+        assert lost.outcome is NOT_WRITTEN
+    assert len(m.machines.losses.gaps) < 100
 
 
 def test_without_gapless_the_others_are_written() -> None:
