@@ -113,6 +113,19 @@ def test_a_commit_without_success(code: int, doubts: int, kind: type[KafkaError]
     assert bool(played.of(EndProducer)) is (state is State.FATAL)
 
 
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, FENCED])
+def test_a_commit_that_has_succeeded_is_known_at_once(level: int, code: int) -> None:
+    """An interrupt may end the producer before the dialogue has the answer: the outcome is not told as not written then."""
+    current = transaction(level, State.COMMITTING)
+    current.parts.opened = True
+    current.parts.asked_to_commit = True
+    one = attempt_to_end(current, IDENTITY, committed=True)
+    looks = [(0, Standing(7000, 5, "Empty"))] if code and level == 2 else []
+    assert attempt(one, *[0.0] * (2 - level), IdentityAnswer(code, NEXT, BEGAN_AT), *looks)[1] == code
+    assert (current.parts.ended, current.parts.may_be_committed) == (False, not code)
+
+
 def test_a_doubt_stays_with_the_transaction() -> None:
     """A later refusal says nothing about the attempt whose answer had no meaning."""
     current = transaction(2, State.COMMITTING)
