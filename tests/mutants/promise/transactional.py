@@ -122,6 +122,22 @@ TRANSACTIONAL: Final = (
         f"{_DOUBT}::test_a_commit_that_was_always_refused_is_not_written_when_the_producer_closes",
     ),
     _mutant(
+        "offsets-of-a-newer-generation",
+        "_state/transactions/parts.py",
+        "        if not of_group or self.recorded[of_group[-1]][0] != group:",
+        "        if not of_group:",
+        "Offsets of an earlier poll go out under the generation of a later one: another member writes the same results.",
+        "tests/state/transactions/test_dialogues.py::test_offsets_keep_the_facts_under_which_they_were_recorded",
+    ),
+    _mutant(
+        "group-ends-the-producer",
+        "_state/transactions/dialogues/requirement.py",
+        "        if last is reply and _is_of_a_leader(reply) and current.parts.is_newest:",
+        "        if False:",
+        "A group refuses offsets of a healthy transaction, and the producer ends as one that was fenced.",
+        f"{_OTHERS}::test_a_group_refuses_although_no_other_producer_has_taken_over",
+    ),
+    _mutant(
         "handle-aborted-without-proof",
         "_state/transactions/dialogues/handles.py",
         "standing.follows(identity, ENDED) and (level > 1 or is_certain)",
