@@ -120,6 +120,14 @@ WAKING: Final = (
         "tests/runtime/starvation/test_threads_and_memory.py",
     ),
     _mutant(
+        "request-waits-without-memory-for-its-error",
+        "_net/connecting/connection/asking.py",
+        "        with suppress(*OUT_OF_MEMORY):\n            own = copy.copy(error)\n",
+        "        own = copy.copy(error)\n",
+        "Without memory for the error of a request about topics, its task waits without end, and no topic becomes known.",
+        "tests/runtime/starvation/test_threads_and_memory.py",
+    ),
+    _mutant(
         "permit-lost-with-an-error",
         "_net/producing/exchange.py",
         "        self._lose(error, written=written)\n        self._link.permits.release()",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import copy
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import anyio.to_thread
@@ -188,6 +190,38 @@ async def test_f19_no_memory_to_read_an_answer_about_the_cluster(
     delivery = await producer.send("one", b"v")
     assert await delivery.wait(LIMIT) is Outcome.ACKED
     assert not unread
+    await sound(producer)
+
+
+async def test_f19_no_memory_for_the_error_of_a_request_either(
+    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task that waits for the answer gets the error of the connection itself; it waited without end."""
+    missing = 2
+
+    def without_memory() -> None:
+        nonlocal missing
+        if missing:
+            missing -= 1
+            raise MemoryError
+
+    def decoded(response_type: type[Any], *arguments: Any) -> Any:
+        if response_type is MetadataResponse:
+            without_memory()
+        return decode_response(response_type, *arguments)
+
+    def copied(error: Exception) -> Exception:
+        without_memory()
+        return copy.copy(error)
+
+    asking = "aioproducer._net.connecting.connection.asking."
+    monkeypatch.setattr(asking + "decode_response", decoded)
+    monkeypatch.setattr(asking + "copy", SimpleNamespace(copy=copied))
+    producer = make(kafka)
+    await producer.start()
+    delivery = await producer.send("one", b"v")
+    assert await delivery.wait(LIMIT) is Outcome.ACKED
+    assert not missing
     await sound(producer)
 
 

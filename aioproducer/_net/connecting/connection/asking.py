@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from aioproducer._net.connecting.connection.ends import at_broker
+from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 from aioproducer._wire.apis import api_of
 from aioproducer._wire.codec import decode_response, encode_request
 from aioproducer._wire.frames import FRAME_LIMIT
@@ -112,6 +114,10 @@ class _Reply(Generic[R]):
             raise
 
     def failed(self, error: KafkaError, *, written: bool) -> None:
-        """Pass the error to the waiting task."""
-        if not self.future.done():
-            self.future.set_exception(copy.copy(error))
+        """Pass the error to the waiting task; without memory for a copy, the shared error itself."""
+        if self.future.done():
+            return
+        own = error
+        with suppress(*OUT_OF_MEMORY):
+            own = copy.copy(error)
+        self.future.set_exception(own)
