@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
@@ -359,6 +360,49 @@ async def test_handlers_that_fail_while_closing_keep_nobody_from_being_told(
     assert len(other.failures) == 1
     assert ended == [connection]
     assert len(caplog.records) == 2
+
+
+async def test_without_memory_to_close_the_socket_the_handlers_are_told(
+    listen: Listen, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else would tell them: the connection counts as closed."""
+    connection = await connect(await listen(Wire.until_closed))
+    recorder = ask(connection)
+    hang_up = Connection._hang_up
+
+    def without_memory(_connection: Connection) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Connection, "_hang_up", without_memory)
+    with pytest.raises(MemoryError):
+        connection.close()
+    assert recorder.failures == [(connection.close_reason, True)]
+    hang_up(connection)
+
+
+async def test_without_memory_to_tell_the_handlers_they_are_told_with_the_end_of_the_transport(
+    listen: Listen, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them waits without end, none is told twice, and the close callback comes last."""
+    connection = await connect(await listen(Wire.until_closed))
+    recorders = [ask(connection) for _ in range(3)]
+    told: list[list[int]] = []
+    connection.add_close_callback(lambda _: told.append([len(each.failures) for each in recorders]))
+    calls = 0
+
+    def short(call: Callable[..., None], *arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise MemoryError
+        return partial(call, *arguments, **named)
+
+    monkeypatch.setattr("aioproducer._net.connecting.connection.connection.partial", short)
+    with pytest.raises(MemoryError):
+        connection.close()
+    assert [len(each.failures) for each in recorders] == [1, 0, 0]
+    await recorders[-1].told.wait()
+    assert told == [[1, 1, 1]]
 
 
 async def test_closing_in_a_handler_drops_the_answers_behind(listen: Listen, connect: Connect) -> None:

@@ -128,6 +128,14 @@ WAKING: Final = (
         "tests/runtime/starvation/test_threads_and_memory.py",
     ),
     _mutant(
+        "end-of-a-connection-told-to-some",
+        "_net/connecting/connection/connection.py",
+        "        if self.close_reason is not None:\n            self._tell(self.close_reason)\n",
+        "",
+        "Without memory to tell all requests of the end of their connection, the others are in flight for ever.",
+        "tests/connection/test_pairing.py",
+    ),
+    _mutant(
         "permit-lost-with-an-error",
         "_net/producing/exchange.py",
         "        self._lose(error, written=written)\n        self._link.permits.release()",

@@ -142,18 +142,27 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = self.gate.has_ended = True
         self.close_reason = reason
         self.ending = Ending.IDLE if ending is Ending.CUT and self._was_quiet() else ending
-        self._alarm.stop()
-        self._hang_up()
-        self._quietly(self.gate.open_for_good)
-        waiting = self._pairing.waiting
-        self.traffic.request_errors += len(waiting)
+        self.traffic.request_errors += len(self._pairing.waiting)
+        try:
+            self._alarm.stop()
+            self._hang_up()
+            self._quietly(self.gate.open_for_good)
+        finally:
+            self._tell(reason, overdue_at)
+
+    def _tell(self, reason: KafkaError, overdue_at: float = -math.inf) -> None:
+        """Tell all handlers and callbacks of the end. Whoever is not told for want of memory is told by the next call."""
+        waiting, callbacks = self._pairing.waiting, self._close_callbacks
         while waiting:
-            sent = waiting.popleft()
+            sent = waiting[0]
             error = self._timed_out(sent.timeout) if sent.deadline <= overdue_at else reason
-            self._quietly(partial(sent.handler.failed, error, written=True))
-        callbacks, self._close_callbacks = self._close_callbacks, []
-        for callback in callbacks:
-            self._quietly(partial(callback, self))
+            call = partial(sent.handler.failed, error, written=True)
+            waiting.popleft()
+            self._quietly(call)
+        while callbacks:
+            call = partial(callbacks[0], self)
+            del callbacks[0]
+            self._quietly(call)
 
     def _was_quiet(self) -> bool:
         return not self._pairing.waiting and self.loop.time() - self.last_used >= _QUIET
@@ -279,6 +288,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""
         self._left(exc)
+        if self.close_reason is not None:
+            self._tell(self.close_reason)
         self.transport = None
         self.frames.discard()
 
