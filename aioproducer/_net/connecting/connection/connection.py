@@ -151,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
             self._tell(reason, overdue_at)
 
     def _tell(self, reason: KafkaError, overdue_at: float = -math.inf) -> None:
-        """Tell all handlers and callbacks of the end. Whoever is not told for want of memory is told by the next call."""
+        """Report the end to all handlers and callbacks. What this call does not reach for want of memory, the next one does."""
         waiting, callbacks = self._pairing.waiting, self._close_callbacks
         while waiting:
             sent = waiting[0]
