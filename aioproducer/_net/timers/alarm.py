@@ -54,10 +54,11 @@ class Alarm:
         self._at = -math.inf
 
     def _wake_at(self, when: float) -> None:
+        # First: without memory for it, the former timer stays, or the next request sets one.
+        timer = self._loop.call_at(when, self._wake) if when < math.inf else None
         if self._timer is not None:
             self._timer.cancel()
-        self._at = when
-        self._timer = self._loop.call_at(when, self._wake) if when < math.inf else None
+        self._timer, self._at = timer, when
 
     def _wake(self) -> None:
         # First: an exception in this callback (no memory, Ctrl-C) must not keep the next request from setting the timer.

@@ -62,6 +62,14 @@ TIMING: Final = (
         f"{_TIME_LIMITS}::test_answers_that_arrived_during_a_stall_come_before_the_timeout",
     ),
     _mutant(
+        "alarm-counts-as-set-without-a-timer",
+        "_net/timers/alarm.py",
+        "        # First: without memory for it, the former timer stays, or the next request sets one.\n",
+        "        self._at = when\n",
+        "Without memory for one timer, no later request of the connection becomes overdue.",
+        "tests/net/timers/test_alarm.py",
+    ),
+    _mutant(
         "records-expire-before-their-answers-are-read",
         "_net/runtime/timekeeper.py",
         "                await self._let_answers_arrive()",
