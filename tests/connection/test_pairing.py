@@ -383,7 +383,7 @@ async def test_without_memory_to_close_the_socket_the_handlers_are_told(
 async def test_without_memory_to_tell_the_handlers_they_are_told_with_the_end_of_the_transport(
     listen: Listen, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None of them waits without end, none is told twice, and the close callback comes last."""
+    """None of them waits without end, each is called once, and the close callback comes last."""
     connection = await connect(await listen(Wire.until_closed))
     recorders = [ask(connection) for _ in range(3)]
     told: list[list[int]] = []

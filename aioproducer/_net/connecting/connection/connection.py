@@ -151,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
             self._tell(reason, overdue_at)
 
     def _tell(self, reason: KafkaError, overdue_at: float = -math.inf) -> None:
-        """Report the end to all handlers and callbacks. What this call does not reach for want of memory, the next one does."""
+        """Call all handlers and callbacks; the next call goes on where memory was lacking in the middle."""
         waiting, callbacks = self._pairing.waiting, self._close_callbacks
         while waiting:
             sent = waiting[0]
