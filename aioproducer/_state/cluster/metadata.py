@@ -240,7 +240,6 @@ class MetadataView:
             if interest.logged_at is not None and interest.logged_at + QUIET_FOR <= now:
                 interest.logged_at = None
             interest.vanished = False
-            interest.leader_failed |= reading.leads_again
             interest.compare_leaders(now, others=reading.names_others)
             interest.confirmed_at = self._questions.asked_at if reading.confirms else -math.inf
             self._replace(reading, interest, changes, now)

@@ -16,7 +16,7 @@ RETIRED_FOR = 60.0
 ANSWERS_TO_BELIEVE = 2
 # All brokers learn of an election, or of added partitions, within this time. If a leader fails for longer, and brokers name
 # another leader under an older epoch or list fewer partitions, the known facts are not of this topic: they are of a former
-# topic of the name, or from before a restored backup, or the answer that they came from was false.
+# topic of the name, or from before a restored backup.
 FACTS_DOUBTED_FOR = 3.0
 
 

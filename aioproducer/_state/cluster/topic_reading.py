@@ -36,11 +36,8 @@ class TopicReading:
         self.strange: str | None = None
         self.leaders_changed: list[tuple[str, int, int]] = []
         # The answer names another leader of some partition under an older epoch, or lists fewer partitions, which is not
-        # accepted. A topic id tells whether it is still the same topic, but its epochs may be from before a restored
-        # backup, or one answer with a newer epoch was false.
+        # accepted. An answer with a topic id gives no reason for doubts: the id tells whether it is still the same topic.
         self.names_others = False
-        # The same, of a partition that is known to have no leader: no record can show that this is false.
-        self.leads_again = False
         self._brokers = brokers
         # A new id means a new topic, of which nothing is known.
         old = Partitions() if known is None or is_recreated(known, answer.topic_id) else known.partitions
@@ -92,8 +89,8 @@ class TopicReading:
         # A leader epoch never goes back: brokers learn of elections at different times (KIP-320). -1 is an answer
         # without epochs.
         if 0 <= epoch < self._epochs[index]:
-            self.names_others |= leader not in (NO_LEADER, self._leaders[index])
-            self.leads_again |= leader != NO_LEADER and self._leaders[index] == NO_LEADER
+            if self.topic_id == NO_TOPIC_ID:
+                self.names_others |= leader not in (NO_LEADER, self._leaders[index])
             return
         if leader >= 0 and leader not in self._brokers:
             self.strange = f"broker {leader} leads partition {index}, but is not in the list of brokers"

@@ -52,19 +52,11 @@ METADATA: Final = (
         _METADATA,
     ),
     _mutant(
-        "epoch-that-nothing-replaces",
+        "older-epochs-though-the-id-is-the-same",
         "_state/cluster/topic_reading.py",
-        "            self.names_others |= leader not in",
-        "            self.names_others |= self.topic_id == NO_TOPIC_ID and leader not in",
-        "After one false answer, or a restored backup, all leaders that brokers name are ignored, and nothing is written any more.",
-        _METADATA,
-    ),
-    _mutant(
-        "no-leader-without-end",
-        "_state/cluster/metadata.py",
-        "            interest.leader_failed |= reading.leads_again\n",
-        "",
-        "A partition that was once said to have no leader, under a false epoch, never gets one again.",
+        "            if self.topic_id == NO_TOPIC_ID:\n                self.names_others |=",
+        "            if True:\n                self.names_others |=",
+        "Brokers that lag behind for three seconds bring the old leader of a topic with an id back.",
         _METADATA,
     ),
     _mutant(
