@@ -22,6 +22,7 @@ class ManualClock(Clock):
 class Octets:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@disjoint_base
 class ReadMark:
     seen: bool
 
