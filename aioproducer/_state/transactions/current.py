@@ -67,8 +67,7 @@ class CurrentTransaction:
     @property
     def may_be_committed(self) -> bool:
         """Whether it is committed, or may be, and no caller knows."""
-        parts = self.parts
-        return parts.asked_to_commit and (self.table.is_untold if parts.ended else parts.end_in_doubt)
+        return self.parts.may_be_committed and (not self.parts.ended or self.table.is_untold)
 
     # -- the calls of users
 

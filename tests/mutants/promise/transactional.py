@@ -108,8 +108,8 @@ TRANSACTIONAL: Final = (
     _mutant(
         "untold-commit-is-not-written",
         "_state/transactions/current.py",
-        "        return parts.asked_to_commit and (self.table.is_untold if parts.ended else parts.end_in_doubt)\n",
-        "        return parts.asked_to_commit and not parts.ended and parts.end_in_doubt\n",
+        "        return self.parts.may_be_committed and (not self.parts.ended or self.table.is_untold)\n",
+        "        return self.parts.may_be_committed and not self.parts.ended\n",
         "A commit succeeds after its caller has left, and init_transactions() is refused as if nothing had been committed.",
         "tests/simulation/transactions/test_untold_commits.py::test_a_takeover_after_a_commit_that_its_caller_left",
     ),

@@ -28,9 +28,9 @@ def attempt_to_end(current: CurrentTransaction, identity: Identity, *, committed
     # True until the answer is there: it may never come.
     before, parts.end_in_doubt = parts.end_in_doubt, True
     answer: IdentityAnswer = yield EndTransaction(identity, committed)
-    is_refused = not may_be_done(Request.COMMIT if committed else Request.ABORT, answer.code)
-    # After a success until `ended`: the producer may end in between, by an interrupt or for want of memory.
-    parts.end_in_doubt = before or not (answer.code and is_refused)
+    request = Request.COMMIT if committed else Request.ABORT
+    # A success counts until `ended` is set: the producer may end in between, by an interrupt or for want of memory.
+    parts.end_in_doubt = before or not answer.code or may_be_done(request, answer.code)
     if parts.level == 1:
         return answer.code
     if not answer.code:
