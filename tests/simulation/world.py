@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
+import hashlib
 import logging
 import random
 import re
@@ -34,6 +36,9 @@ QUICK: Final[dict[str, Any]] = {
     "socket_connection_setup_timeout_max_ms": 3_000,
 }
 """Settings under which whole lives fit into a minute of virtual time."""
+
+_derived_key: Final = functools.lru_cache(hashlib.pbkdf2_hmac)
+"""The derivation of keys for SCRAM was a sixth of the time of all lives, always of the same few passwords and salts."""
 
 
 @attrs.define(eq=False)
@@ -185,6 +190,7 @@ def _surroundings(loop: NetworkedLoop, rng: random.Random) -> Iterator[None]:
         mock.patch("aioproducer._calls.lifecycle.random", chance),
         mock.patch("aioproducer._net.securing.protocol.time", wall_clock),
         mock.patch("anyio.to_thread.run_sync", run_sync),
+        mock.patch("hashlib.pbkdf2_hmac", _derived_key),
         mock.patch("aioproducer._net.connecting.dialing.look_up", loop.network.look_up),
     ):
         yield
