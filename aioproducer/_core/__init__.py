@@ -32,6 +32,7 @@ from aioproducer._core.messages import Program as Program
 from aioproducer._core.records import BATCH_OVERHEAD as BATCH_OVERHEAD
 from aioproducer._core.records import OUTCOMES as OUTCOMES
 from aioproducer._core.records import Batch as Batch
+from aioproducer._core.records import BatchSettings as BatchSettings
 from aioproducer._core.records import Clock as Clock
 from aioproducer._core.records import ManualClock as ManualClock
 from aioproducer._core.records import ReadMark as ReadMark

@@ -60,6 +60,14 @@ cdef class ReadMark:
     cdef public bint seen
 
 
+cdef class BatchSettings:
+    cdef object _loop
+    cdef double _max_age
+    cdef double _delivery_timeout
+    cdef Waker _waker
+    cdef list _unseen_log
+
+
 cdef class Batch:
     # bytes
     cdef Octets _octets

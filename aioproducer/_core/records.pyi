@@ -27,22 +27,29 @@ class ReadMark:
     seen: bool
 
 @disjoint_base
+class BatchSettings:
+    def __new__(
+        cls,
+        loop: Any = None,
+        *,
+        max_age: float = 1.0,
+        delivery_timeout: float = 120.0,
+        waker: Waker | None = None,
+        unseen_log: list[Any] | None = None,
+    ) -> Self: ...
+
+@disjoint_base
 class Batch:
     def __new__(
         cls,
         topic: str,
         partition: int,
         limit: int,
-        *,
+        settings: BatchSettings,
         opened_at: float = 0.0,
-        max_age: float = 1.0,
-        delivery_timeout: float = 120.0,
-        loop: Any = None,
         owner: Any = None,
         share: Any = None,
-        unseen_log: list[Any] | None = None,
         awaited: bool = False,
-        waker: Waker | None = None,
         expected: int = 0,
     ) -> Self: ...
     limit: int

@@ -14,11 +14,11 @@ NO_EPOCH = -1
 NO_SEQUENCE = -1
 
 
-def stamp(batch: Batch, producer_id: int, epoch: int, sequence: int, *, transactional: bool = False) -> None:
+def stamp(batch: Batch, producer_id: int, epoch: int, sequence: int, transactional: bool) -> None:
     """Write the header of `batch` with this identity; the batch does not change afterwards."""
     batch.stamp(producer_id, epoch, sequence, crc32c.crc32c, transactional)
 
 
 def stamp_anonymous(batch: Batch) -> None:
     """Write the header of a batch of a producer without idempotence."""
-    stamp(batch, NO_PRODUCER_ID, NO_EPOCH, NO_SEQUENCE)
+    stamp(batch, NO_PRODUCER_ID, NO_EPOCH, NO_SEQUENCE, False)

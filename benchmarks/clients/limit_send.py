@@ -11,7 +11,7 @@ import struct
 import attrs
 from crc32c import crc32c
 
-from aioproducer._core import Batch
+from aioproducer._core import Batch, BatchSettings
 from aioproducer._wire.codec import decode_response
 from aioproducer._wire.messages.produce import (
     PartitionProduceData,
@@ -47,7 +47,7 @@ class _Frame:
 
 
 def _batch(value: bytes, producer_id: int, epoch: int) -> tuple[bytes, int]:
-    batch = Batch("limit", 0, BATCH_SIZE)
+    batch = Batch("limit", 0, BATCH_SIZE, BatchSettings())
     while batch.size + len(value) + 16 < BATCH_SIZE:
         batch.append(None, value, None, _NOW)
     batch.stamp(producer_id, epoch, 0, crc32c)

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from aioproducer._core import Batch
+from aioproducer._core import Batch, BatchSettings
 from aioproducer._state.transactions.marker_delay import MarkerDelay
 from aioproducer._wire.batches import stamp
 from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -67,7 +67,7 @@ class _Transactions:
         return done
 
     def _request(self) -> ProduceRequest:
-        batch = Batch(self.topic, 0, _CAPACITY)
+        batch = Batch(self.topic, 0, _CAPACITY, BatchSettings())
         batch.append(None, self.value, None, _NOW)
         stamp(batch, self.producer_id, self.epoch, 0, transactional=True)
         partitions = [PartitionProduceData(index=0, records=bytes(batch))]

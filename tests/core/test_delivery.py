@@ -13,6 +13,7 @@ import pytest
 from aioproducer._core import (
     Batch,
     BatchDelivery,
+    BatchSettings,
     Delivery,
     Waker,
     adopt,
@@ -43,7 +44,7 @@ def no_collector() -> Iterator[None]:
 
 
 def batch_of(loop: Any, *values: bytes, unseen: list[Any] | None = None) -> Batch:
-    batch = Batch("t", 0, 1 << 20, loop=loop, unseen_log=unseen)
+    batch = Batch("t", 0, 1 << 20, BatchSettings(loop, unseen_log=unseen))
     for value in values:
         batch.append(None, value, None, 0)
     return batch
@@ -142,7 +143,7 @@ def test_observing_hurries_nothing(m: Machines) -> None:
 def test_a_queued_record_moves_to_its_place(m: Machines) -> None:
     """A delivery that was returned before the topic was known has the same results as that of the placed record."""
     told: list[Delivery] = []
-    waiting = queued_delivery(Batch("t", -1, 0, loop=m.loop))
+    waiting = queued_delivery(Batch("t", -1, 0, BatchSettings(m.loop)))
     waiting.add_done_callback(told.append)
     before = waiting.partition
     settle_into(waiting, m.append(b"value"))
@@ -225,10 +226,10 @@ def test_many_are_woken_in_slices_and_in_order() -> None:
     told: list[Delivery] = []
     deliveries: list[Delivery] = []
     for _ in range(2):
-        batch = Batch("t", 0, 1 << 20, loop=loop, waker=waker)
+        batch = Batch("t", 0, 1 << 20, BatchSettings(loop, waker=waker))
         for index in range(1000):
             batch.append(None, b"", None, 0)
-            placeholder_batch = Batch("t", 0, 100, loop=loop)
+            placeholder_batch = Batch("t", 0, 100, BatchSettings(loop))
             deliveries.append(queued_delivery(placeholder_batch))
             placeholder_batch.forward([(batch, index)])
             deliveries[-1].add_done_callback(told.append)

@@ -11,7 +11,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer._core import BATCH_OVERHEAD, Batch, record_size
+from aioproducer._core import BATCH_OVERHEAD, Batch, BatchSettings, record_size
 from aioproducer.errors import DeliveryError
 from tests.state.machines import read_batch
 
@@ -23,8 +23,8 @@ timestamps = st.integers(0, 2**62)
 records = st.lists(st.tuples(timestamps, data, data, header_lists), min_size=1, max_size=30)
 
 
-def open_batch(**facts: Any) -> Batch:
-    return Batch("t", 3, 1 << 20, **facts)
+def open_batch(**settings: Any) -> Batch:
+    return Batch("t", 3, 1 << 20, BatchSettings(**settings))
 
 
 def batch_of(*values: bytes) -> Batch:
@@ -219,7 +219,7 @@ def test_a_batch_is_settled_once() -> None:
 
 def test_a_settled_batch_has_no_bytes_to_read_stamp_or_replace() -> None:
     """Its memory was given back: using its bytes is an error, and touches no memory."""
-    batch = Batch("t", 0, 1000)
+    batch = Batch("t", 0, 1000, BatchSettings())
     batch.append(b"k", b"v", None, 1)
     batch.fail(DeliveryError("refused", topic="t"))
     with pytest.raises(ValueError, match="settled"):

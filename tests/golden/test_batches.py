@@ -7,14 +7,14 @@ import hashlib
 import pytest
 from crc32c import crc32c
 
-from aioproducer._core import Batch, record_size
+from aioproducer._core import Batch, BatchSettings, record_size
 from tests.golden.vectors import GoldenBatch, GoldenRecord, golden_batches
 
 _OURS = [batch for batch in golden_batches() if batch.codec == "none" and not batch.transactional]
 
 
 def _write(golden: GoldenBatch) -> bytes:
-    batch = Batch("golden", 0, 1 << 23)
+    batch = Batch("golden", 0, 1 << 23, BatchSettings())
     for record in golden.records:
         batch.append(record.key, record.value, record.headers or None, record.timestamp)
     batch.stamp(*golden.identity, crc32c)
@@ -41,7 +41,7 @@ def test_the_size_of_a_record_is_known_before_it_is_written(golden: GoldenBatch)
 def test_a_record_read_back_from_an_open_batch_is_the_record_that_went_in() -> None:
     """Re-encoding starts from the batch's own bytes, so these must give all fields back."""
     for golden in _OURS:
-        batch = Batch("golden", 0, 1 << 23)
+        batch = Batch("golden", 0, 1 << 23, BatchSettings())
         for record in golden.records:
             batch.append(record.key, record.value, record.headers or None, record.timestamp)
         read = batch.read_records(batch.plain_records())

@@ -10,7 +10,7 @@ import pytest
 from crc32c import crc32c
 
 from aioproducer._codecs import CODECS, compress, decompress
-from aioproducer._core import Batch
+from aioproducer._core import Batch, BatchSettings
 from tests.golden.java import run_java
 from tests.golden.vectors import GoldenRecord, golden_batches
 
@@ -19,7 +19,7 @@ _BY_JAVA = [batch for batch in golden_batches() if batch.codec != "none" and bat
 
 
 def _batch(records: list[GoldenRecord] | tuple[GoldenRecord, ...]) -> Batch:
-    batch = Batch("golden", 0, 1 << 23)
+    batch = Batch("golden", 0, 1 << 23, BatchSettings())
     for record in records:
         batch.append(record.key, record.value, record.headers or None, record.timestamp)
     return batch

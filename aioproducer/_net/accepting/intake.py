@@ -15,6 +15,7 @@ from aioproducer._core import (
     APPENDED,
     NO_ROOM_NOW,
     Batch,
+    BatchSettings,
     observe,
     peek,
     queued_delivery,
@@ -364,8 +365,8 @@ class Intake:
     def _queue(self, topic: str, ready: ReadyRecord, timeout: float | None) -> Delivery:
         now = self.loop.time()
         owner = PlaceholderOwner(now)
-        unseen = self.engine.unseen.batches
-        placeholder_batch = Batch(topic, -1, 0, opened_at=now, loop=self.loop, owner=owner, unseen_log=unseen)
+        settings = BatchSettings(self.loop, unseen_log=self.engine.unseen.batches)
+        placeholder_batch = Batch(topic, -1, 0, settings, now, owner)
         delivery = queued_delivery(placeholder_batch)
         give_up_at = now + (self.delivery_timeout if timeout is None else timeout)
 

@@ -68,7 +68,7 @@ class Accumulator:
         self.records_in_flight = 0
         self.bytes_in_flight = 0
         self.lingering: dict[PartitionQueue, None] = {}
-        self.draining_all = False
+        self.never_lingers = limits.linger <= 0
         # `try_cancel()` needs an answer at once, and `Endings` decides it.
         self.withdraw: Callable[[QueuedBatch, int], bool] = _never
         # In gapless mode: when a record was last lost.
@@ -82,13 +82,13 @@ class Accumulator:
     # -- opening batches
 
     @event
-    def roll(self, queue: PartitionQueue, now: float, *, awaited: bool = False) -> None:
+    def roll(self, queue: PartitionQueue, now: float, awaited: bool = False) -> None:
         """Close the open batch of a partition and open the next, which may be awaited from the beginning."""
         closed = queue.open
         queue.topic.used_at = now  # type: ignore[attr-defined]  # a TopicQueues
         # A batch that was closed because it is full will have one like it behind it.
         expected = 0 if closed is None or 2 * closed.size < closed.limit else closed.limit
-        gap = gap_of(queue)
+        gap = None if queue.gap is None else gap_of(queue)
         batch = self.maker.new(queue, now, expected=expected, awaited=awaited, gap=gap)
         try:
             self._open(queue, batch, now)
@@ -142,9 +142,6 @@ class Accumulator:
         self.lingering.pop(queue, None)
         self.update_readiness(queue, now)
 
-    def _hurried(self, queue: PartitionQueue) -> bool:
-        return len(queue.queue) > 1 or self.limits.linger <= 0 or self.draining_all or queue.share.waiting > 0
-
     def close(self, batch: QueuedBatch) -> None:
         """The batch takes no more records, and is compressed if a codec is set."""
         if batch.closed and (batch.sealing or batch.sealed):
@@ -179,36 +176,46 @@ class Accumulator:
         """Put a partition into its broker's ready queue if it has something that may leave now."""
         if queue.is_ready or not queue.queue:
             return
-        if self.is_sendable(queue, now):
+        batch = queue.queue[0]
+        if not self._is_due(queue, batch, now):
+            if queue not in self.lingering:
+                self._linger(queue, batch)
+        elif self._may_leave(queue, batch, now):
             # First: if there is no memory for the effect, the next look finds the queue as it was.
             self.effects.nodes[queue.node] = None
             if not queue.node.ready:
                 queue.node.waiting_since = now
             queue.node.ready.append(queue)
             queue.is_ready = True
-        elif queue not in self.lingering and not self._due(queue, queue.queue[0], now):
-            self._linger(queue, queue.queue[0])
 
     def is_sendable(self, queue: PartitionQueue, now: float) -> bool:
         """Whether the first batch of the partition may leave now."""
-        if not queue.queue or queue.node.node_id == NO_LEADER:
+        if not queue.queue:
             return False
         batch = queue.queue[0]
-        if batch.gap is not None and not batch.attempts:
+        return self._is_due(queue, batch, now) and self._may_leave(queue, batch, now)
+
+    def _is_due(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
+        """Whether the batch lingers no longer. The cheapest questions come first: each batch asks three times."""
+        return (
+            now >= batch.linger_at
+            or batch.urgent
+            or self.never_lingers
+            or len(queue.queue) > 1
+            or batch.closed
+            or (batch.awaited and not self.limits.linger_awaited)
+            or queue.share.waiting > 0
+        )
+
+    def _may_leave(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
+        """Whether a batch that is due may leave now: its leader is known, its bytes are final, and no other goes before it."""
+        node_id = queue.node.node_id
+        if node_id == NO_LEADER or batch.sealing or (batch.gap is not None and not batch.attempts):
             return False
         # KIP-951: a new leader is tried at once, without the backoff.
-        if batch.sealing or (now < batch.retry_at and batch.retry_leader == queue.node.node_id):
+        if now < batch.retry_at and batch.retry_leader == node_id:
             return False
-        return self._due(queue, batch, now) and self.sequences.may_send(queue, batch, now)
-
-    def _due(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
-        return (
-            batch.closed
-            or batch.urgent
-            or (batch.awaited and not self.limits.linger_awaited)
-            or now >= batch.linger_at
-            or self._hurried(queue)
-        )
+        return self.sequences.may_send(queue, batch, now)
 
     @event
     def send_now(self, batch: QueuedBatch) -> None:
@@ -235,7 +242,7 @@ class Accumulator:
     @event
     def drain_all(self, now: float) -> None:
         """Nothing lingers from now on: the producer is closing."""
-        self.draining_all = True
+        self.never_lingers = True
         self.update_all_readiness(now)
 
     @event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aioproducer._core import BATCH_OVERHEAD
+from aioproducer._core import BATCH_OVERHEAD, BatchSettings
 from aioproducer._state.queues.batches import QueuedBatch
 
 if TYPE_CHECKING:
@@ -33,56 +33,49 @@ class BatchMaker:
         self._deadlines = deadlines
         # The number of batches that were opened.
         self.opened = 0
-        # Python 3.14 raises SystemError in place of MemoryError from a call with more than ten arguments: these are passed
-        # as one mapping.
-        self._of_all_batches: dict[str, Any] = {
-            "max_age": max(limits.linger, limits.max_age),
-            "delivery_timeout": limits.delivery_timeout,
-            "loop": loop,
-            "waker": waker,
-            "unseen_log": [] if unseen_log is None else unseen_log,
-        }
+        self._settings = BatchSettings(
+            loop,
+            max_age=max(limits.linger, limits.max_age),
+            delivery_timeout=limits.delivery_timeout,
+            waker=waker,
+            unseen_log=[] if unseen_log is None else unseen_log,
+        )
 
     def new(
         self, queue: PartitionQueue, now: float, *, expected: int, awaited: bool, gap: Gap | None
     ) -> QueuedBatch:
         """The next batch of a partition."""
-        limit = self.ratios.plain_limit(
-            queue.topic.name, self.limits.codec, self.limits.batch_size, BATCH_OVERHEAD
+        topic, limits = queue.topic.name, self.limits
+        limit = self.ratios.plain_limit(topic, limits.codec, limits.batch_size, BATCH_OVERHEAD)
+        if gap is not None:
+            # Behind a gap each record has a batch of its own: the loss may be noticed before the next record is sent.
+            limit, expected = 1, 0
+        awaited = awaited or limits.linger_awaited
+        batch = QueuedBatch(
+            topic, queue.index, limit, self._settings, now, queue, queue.share, awaited, expected
         )
-        # Behind a gap each record has a batch of its own: the loss may be noticed before the next record is sent.
-        batch = self._make(queue, 1 if gap else limit, now, expected=0 if gap else expected, awaited=awaited)
-        batch.gap = batch.read_mark = gap
         self.opened += 1
-        batch.order = (self.opened,)
-        batch.linger_at = now + self.limits.linger
+        batch.begin((self.opened,), now + limits.linger, gap)
         return batch
-
-    def _make(
-        self, queue: PartitionQueue, limit: int, now: float, *, expected: int = 0, awaited: bool = False
-    ) -> QueuedBatch:
-        return QueuedBatch(
-            queue.topic.name,
-            queue.index,
-            limit,
-            opened_at=now,
-            owner=queue,
-            share=queue.share,
-            awaited=awaited or self.limits.linger_awaited,
-            expected=expected,
-            **self._of_all_batches,
-        )
 
     def replacement(self, batch: QueuedBatch, number: int) -> QueuedBatch:
         """A new batch for records that were in `batch`: it takes over its place, its time and its watchers."""
-        replacement = self._make(batch.queue, 1 << 30, batch.opened_at)
-        replacement.order = (*batch.order, number)
-        replacement.share = batch.share
+        replacement = QueuedBatch(
+            batch.topic,
+            batch.partition,
+            1 << 30,
+            self._settings,
+            batch.opened_at,
+            batch.queue,
+            batch.share,
+            self.limits.linger_awaited,
+        )
+        replacement.begin((*batch.order, number), batch.linger_at, batch.gap)
+        replacement.read_mark = batch.read_mark
         replacement.attempts, replacement.dirty = batch.attempts, batch.dirty
         replacement.sent_to = batch.sent_to
         replacement.last_error = batch.last_error
-        replacement.gap, replacement.read_mark = batch.gap, batch.read_mark
-        replacement.linger_at, replacement.urgent = batch.linger_at, True
+        replacement.urgent = True
         replacement.drained_at, replacement.written_at, replacement.answered_at = (
             batch.drained_at,
             batch.written_at,

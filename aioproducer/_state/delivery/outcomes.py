@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aioproducer._state.delivery.tally import Tally
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.queues.flush import Flush
+    from aioproducer._state.queues.partition_queue import PartitionQueue
     from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer.errors import KafkaError
 
@@ -36,16 +37,16 @@ class Outcomes:
 
     def acknowledge(self, batch: QueuedBatch, base_offset: int, log_append_time: int, now: float) -> None:
         """Every record of the batch that has no outcome yet is written."""
-        size = batch.size
+        queue, size = batch.queue, batch.size
         count = batch.acknowledge(base_offset, log_append_time)
         if batch.in_flight:
             self.accumulator.records_in_flight -= count
-        self.sequences.acknowledged(batch.queue, batch, now)
+        self.sequences.acknowledged(queue, batch, now)
         self.tally.acknowledged(batch, count, size, now)
         if count and self.transaction is not None:
             self.transaction.parts.opened = True
         flushed = batch_written(batch) if batch.flushes else ()
-        self._note_offset(batch, base_offset, now)
+        self._note_offset(queue, batch, base_offset, now)
         self._end(batch, None)
         effects = self.effects
         effects.flushed.extend(flushed)
@@ -54,8 +55,7 @@ class Outcomes:
         if batch.last_error is not None or now - batch.opened_at >= SLOW:
             self._report_the_end(batch, count, None, now)
 
-    def _note_offset(self, batch: QueuedBatch, base_offset: int, now: float) -> None:
-        queue = batch.queue
+    def _note_offset(self, queue: PartitionQueue, batch: QueuedBatch, base_offset: int, now: float) -> None:
         if was_sent_to_the_former_topic(batch):
             return
         # A batch may be written before earlier batches and acknowledged after them.

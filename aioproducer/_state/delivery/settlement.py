@@ -43,12 +43,16 @@ class Settlement:
 
     def answered(self, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         """The broker answered for this batch."""
-        ahead = batch.queue.ahead is batch
-        queue = self._landed(batch, now)
+        queue = batch.queue
+        ahead = queue.ahead is batch
+        self._landed(queue, batch, now)
         if not batch.settled:
             if ahead and verdict(answer.code).kind is Kind.ACK:
                 self._acknowledge_older(queue, batch, answer.base_offset, now)
-            self._judge(queue, batch, answer, now)
+            if answer.code:
+                self._judge(queue, batch, answer, now)
+            else:
+                self.outcomes.acknowledge(batch, answer.base_offset, append_time(batch, answer), now)
         batch.judged = True
         self.accumulator.update_readiness(queue, now)
 
@@ -83,22 +87,21 @@ class Settlement:
 
     def lost(self, batch: QueuedBatch, error: KafkaError, now: float, *, written: bool) -> None:
         """The connection ended, or the request timed out, before an answer came."""
-        queue = self._landed(batch, now)
+        queue = batch.queue
+        self._landed(queue, batch, now)
         if not batch.settled:
             self.effects.stale[batch.topic] = None
             self._retry(batch, error, now, proven=not written)
         batch.judged = True
         self.accumulator.update_readiness(queue, now)
 
-    def _landed(self, batch: QueuedBatch, now: float) -> PartitionQueue:
-        queue = batch.queue
+    def _landed(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
         batch.judged = False
         batch.answered_at = now
         self.accumulator.landed(batch)
         queue.in_flight -= 1
         if queue.ahead is batch:
             queue.ahead = None
-        return queue
 
     # -- earlier and later batches of the partition
 

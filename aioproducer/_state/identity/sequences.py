@@ -178,10 +178,10 @@ class Sequences(ABC):
 
     def _number(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
         assert queue.identity is not None  # noqa: S101  # may_send() refused before
-        batch.identity = queue.identity
-        batch.sequence = queue.next_sequence
+        batch.identity = producer_id, epoch = queue.identity
+        batch.sequence = sequence = queue.next_sequence
         queue.next_sequence = batch.next_sequence
-        stamp(batch, *queue.identity, batch.sequence, transactional=self.transactional)
+        stamp(batch, producer_id, epoch, sequence, self.transactional)
 
     def _mend(self, queue: PartitionQueue) -> None:
         queue.in_order_again()
@@ -246,14 +246,15 @@ class Sequences(ABC):
             child.identity, child.sequence, child.nth = batch.identity, sequence, batch.nth
             sequence = child.next_sequence
             assert child.identity is not None  # noqa: S101  # copied from a numbered batch
-            stamp(child, *child.identity, child.sequence, transactional=self.transactional)
+            stamp(child, *child.identity, child.sequence, self.transactional)
         at = queue.sent.index(batch)
         queue.sent[at : at + 1] = children
 
     def _forget(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
-        if batch.sequence < 0 or batch not in queue.sent:
+        sent = queue.sent
+        if batch.sequence < 0 or batch not in sent:
             return False
-        queue.sent.remove(batch)
+        sent.remove(batch)
         return True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from aioproducer._core import Batch
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
@@ -72,9 +72,14 @@ class QueuedBatch(Batch):
         "watched_until",
     )
 
-    def __init__(self, topic: str, partition: int, limit: int, **settings: Any) -> None:
-        self.order: tuple[int, ...] = ()
-        self.linger_at = 0.0
+    def begin(self, order: tuple[int, ...], linger_at: float, gap: Gap | None) -> None:
+        """Set all facts. A constructor of this class in Python would be half of the cost of a new batch."""
+        self.order = order
+        self.linger_at = linger_at
+        # In gapless mode: a record before these was lost, so that they end as soon as they are proven not written.
+        self.gap = gap
+        if gap is not None:
+            self.read_mark = gap
         self.urgent = False
         # The earliest entry of this batch in the heap of deadlines.
         self.watched_until = math.inf
@@ -98,8 +103,6 @@ class QueuedBatch(Batch):
         # The id of the topic that the newest attempt was for; none where requests name topics.
         self.sent_to = NO_TOPIC_ID
         self.flushes: list[Covered] = []
-        # In gapless mode: a record before these was lost, so that they end as soon as they are proven not written.
-        self.gap: Gap | None = None
 
     @property
     def settled(self) -> bool:

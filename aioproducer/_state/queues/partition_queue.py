@@ -30,7 +30,7 @@ class Wakes(Protocol):
 class OpensBatches(Protocol):
     """The methods of the accumulator that a partition calls for the compiled fast path."""
 
-    def roll(self, queue: PartitionQueue, now: float, *, awaited: bool = False) -> None: ...
+    def roll(self, queue: PartitionQueue, now: float, awaited: bool = False) -> None: ...
 
     def unroll(self, queue: PartitionQueue) -> None: ...
 
@@ -138,7 +138,7 @@ class PartitionQueue(Partition):
 
     def roll(self, now: float, awaited: bool) -> None:
         """Close the open batch and open the next; called by the fast path when a record does not fit."""
-        self.accumulator.roll(self, now, awaited=awaited)
+        self.accumulator.roll(self, now, awaited)
 
     def unroll(self) -> None:
         """Take back the open batch, which has no record; called by the fast path when the first cannot be appended."""

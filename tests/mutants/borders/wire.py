@@ -117,8 +117,8 @@ WIRE: Final = (
     _mutant(
         "sent-before-it-is-compressed",
         "_state/batching/accumulator.py",
-        "        if batch.sealing or (",
-        "        if (",
+        "node_id == NO_LEADER or batch.sealing or (",
+        "node_id == NO_LEADER or (",
         "A batch is sent while a thread compresses it.",
         "tests/net/producing/test_compressing.py::test_small_and_large_batches_keep_their_order",
     ),

@@ -72,10 +72,10 @@ WAKING: Final = (
     _mutant(
         "queue-not-checked-after-an-answer",
         "_state/delivery/settlement.py",
-        "            self._judge(queue, batch, answer, now)\n"
+        "append_time(batch, answer), now)\n"
         "        batch.judged = True\n"
         "        self.accumulator.update_readiness(queue, now)",
-        "            self._judge(queue, batch, answer, now)\n        batch.judged = True",
+        "append_time(batch, answer), now)\n        batch.judged = True",
         "A batch that waited for the answer of the batch before it is sent only at the next event.",
         _SETTLEMENT,
     ),

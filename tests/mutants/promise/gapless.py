@@ -53,9 +53,9 @@ GAPLESS: Final = (
     ),
     _mutant(
         "gap-is-not-closed-by-a-later-failure",
-        "_state/batching/making.py",
-        "batch.gap = batch.read_mark = gap",
-        "batch.gap = gap",
+        "_state/queues/batches.py",
+        "            self.read_mark = gap",
+        "            pass",
         "A program that dropped the first failures gets the error of the gap for each further record, without end.",
         _GAPLESS,
     ),

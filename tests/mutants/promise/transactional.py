@@ -279,8 +279,8 @@ TRANSACTIONAL: Final = (
     _mutant(
         "batches-without-the-mark",
         "_state/identity/sequences.py",
-        "        stamp(batch, *queue.identity, batch.sequence, transactional=self.transactional)",
-        "        stamp(batch, *queue.identity, batch.sequence)",
+        "        stamp(batch, producer_id, epoch, sequence, self.transactional)",
+        "        stamp(batch, producer_id, epoch, sequence, False)",
         "Batches are not marked as transactional: readers see them at once.",
         "tests/state/identity/test_transactional_sequences.py",
     ),

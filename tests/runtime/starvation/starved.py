@@ -17,7 +17,7 @@ from typing import Any, Final
 import attrs
 
 from aioproducer import Delivery, KafkaError, Outcome, Producer
-from aioproducer._core import Batch, BatchDelivery, queued_delivery
+from aioproducer._core import Batch, BatchDelivery, BatchSettings, queued_delivery
 from aioproducer.testing import EmbeddedKafka
 from tests.judge.history import Sent, digest_of
 from tests.judge.judge import judge
@@ -100,7 +100,7 @@ async def tried(trial: Trial, producer: Producer[Any, Any], history: StarvedHist
     answers = first_calls(trial, producer, history)
     values: Values
     hoard = []
-    placeholder_batch = Batch(TOPIC, -1, 0)
+    placeholder_batch = Batch(TOPIC, -1, 0, BatchSettings())
     for nth in range(1, MOST):
         values = [history.value(trial.filling) for _ in range(trial.records)]
         # What the core keeps for the next delivery would need no allocation.
@@ -234,7 +234,7 @@ def every(call: Callable[[], Any]) -> int:
 def pieces() -> None:
     """The memory that the core allocates itself: places of a bulk send, moments of acceptance, bytes."""
     failed = every(partial(BatchDelivery, "t", 10, asyncio.get_running_loop()))
-    batch = Batch("t", 0, 1 << 20)
+    batch = Batch("t", 0, 1 << 20, BatchSettings())
     for moment in range(200):
         failed += every(partial(batch.append, None, bytes(100), None, 0, now=float(moment)))
     assert batch.record_count == len(batch.deadlines()) == 200
