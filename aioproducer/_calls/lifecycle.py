@@ -140,6 +140,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._plain = self._intake.answers_at_once
         self._serialize_key = intake.serializing.key
         self._serialize_value = intake.serializing.value
+        self._choose = None if intake.partitioner is None else intake.choose_now
         self._cause = None
         self._state = "running"
         _running.add(self)

@@ -120,6 +120,11 @@ cdef inline bint adds_headers(object serializer, object made):
     return serializer is not None and isinstance(made, tuple) and len(<tuple>made) == 2
 
 
+cdef inline bint is_final(object data) noexcept:
+    # Whether the slow path would leave the key or value as it is.
+    return data is None or type(data) is bytes
+
+
 cdef tuple with_headers(tuple pairs, object made):
     # The headers with those that a serializer adds; None: the slow path has to convert them.
     cdef tuple added = () if (<tuple>made)[1] is None else plain_headers((<tuple>made)[1])
@@ -144,13 +149,19 @@ cdef inline Sending unfilled():
     return sending
 
 
+cdef inline Partition in_use(Topic topic, Py_ssize_t index):
+    # Most partitions of large topics are never used: each is made for its first record.
+    found = topic.partitions[index]
+    return <Partition?>topic.queue(index) if found is None else <Partition>found
+
+
 cdef inline Partition partition_of(Topic topic, View key, Py_ssize_t chosen, double now):
     # The chosen partition (None if it does not exist), or the key's, or the sticky one.
     if chosen >= 0:
-        return <Partition>topic.partitions[chosen] if chosen < len(topic.partitions) else None
+        return in_use(topic, chosen) if chosen < len(topic.partitions) else None
     if key.size >= 0 and not topic.ignore_keys:
-        return <Partition>topic.partitions[
-            (murmur2_of(key.data, key.size) & 0x7fffffff) % <unsigned int>len(topic.partitions)]
+        return in_use(
+            topic, (murmur2_of(key.data, key.size) & 0x7fffffff) % <unsigned int>len(topic.partitions))
     if topic.sticky is None:
         topic.switch(now)
     return topic.sticky
@@ -170,6 +181,8 @@ cdef class SendPath:
     # Called with (topic, headers, data) for the bytes of a key or value; an exception refuses the send.
     cdef public object _serialize_key
     cdef public object _serialize_value
+    # Called with (topic, key, value), which are bytes, for a partition; None: the default partitioner chooses.
+    cdef public object _choose
     # True while the producer runs.
     cdef public bint _accepting
     cdef public Py_ssize_t _max_record
@@ -294,8 +307,8 @@ cdef class SendPath:
         return (self._accepting and PyThread_get_thread_ident() == self._thread
                 and self._generation == _generation)
 
-    cdef inline bint _serializes(self) noexcept:
-        return self._serialize_value is not None or self._serialize_key is not None
+    cdef inline bint _asks_user(self) noexcept:
+        return self._serialize_value is not None or self._serialize_key is not None or self._choose is not None
 
     cdef bint _in_its_loop(self) except -1:
         # Too expensive per record; checked when a batch opens, and after the loop has not run for 1 ms.
@@ -395,8 +408,9 @@ cdef class SendPath:
         return batch
 
     cdef bint _fast(self, Delivery delivery, object topic_name, object value, object key, object partition,
-                    object timestamp, object headers, bint awaited, double now) except -1:
-        # Append the record and fill its delivery, or return False for the slow path.
+                    object timestamp, object headers, bint awaited, double now, bint asked=False) except -1:
+        # Append the record and fill its delivery, or return False for the slow path. ``asked``: the user's partitioner
+        # was called, if there is one.
         cdef Topic topic = self._topic(topic_name)
         cdef View k, v
         cdef Py_buffer key_buffer, value_buffer
@@ -415,7 +429,7 @@ cdef class SendPath:
             if partition < 0 or partition >= len(topic.partitions):
                 return False
             chosen = partition
-        elif topic.custom:
+        elif topic.custom and not asked:
             return False
         if timestamp is None:
             stamp = self._clock.wall_at(now)
@@ -471,8 +485,8 @@ cdef class SendPath:
         cdef Sending sending
         cdef double now
         if timeout is None and self._plain and self._here() and patient(max_block):
-            if self._serializes():
-                return self._send_serialized(topic, value, key, partition, timestamp, headers, max_block, False)
+            if self._asks_user():
+                return self._send_asking(topic, value, key, partition, timestamp, headers, max_block, False)
             now = self._clock.now()
             sending = unfilled()
             if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers, False, now):
@@ -489,8 +503,8 @@ cdef class SendPath:
         cdef Sending sending
         cdef double now
         if timeout is None and self._plain and self._here() and patient(max_block):
-            if self._serializes():
-                return self._send_serialized(topic, value, key, partition, timestamp, headers, max_block, True)
+            if self._asks_user():
+                return self._send_asking(topic, value, key, partition, timestamp, headers, max_block, True)
             sending = unfilled()
             now = self._clock.now()
             if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers, True, now):
@@ -507,7 +521,7 @@ cdef class SendPath:
         """
         cdef Delivery delivery
         cdef double now
-        if timeout is None and self._plain and self._here() and not self._serializes():
+        if timeout is None and self._plain and self._here() and not self._asks_user():
             delivery = Delivery.__new__(Delivery)
             now = self._clock.now()
             if self._fast(delivery, topic, value, key, partition, timestamp, headers, False, now):
@@ -524,9 +538,10 @@ cdef class SendPath:
         """
         return self._send_many(topic, values, keys, partition, timestamps, headers, timeout)
 
-    cdef object _send_serialized(self, object topic, object value, object key, object partition, object timestamp,
-                                 object headers, object max_block, bint wants_metadata):
-        # Serializers are called once: here if the topic has partitions, otherwise in the slow path of this call.
+    cdef object _send_asking(self, object topic, object value, object key, object partition, object timestamp,
+                             object headers, object max_block, bint wants_metadata):
+        # Serializers and the partitioner of the user are called once: here if the topic has partitions, otherwise in the
+        # slow path of this call.
         cdef Sending sending
         cdef double now
         cdef tuple pairs = () if headers is None else plain_headers(headers)
@@ -553,11 +568,20 @@ cdef class SendPath:
                 pairs = more or None
                 key = (<tuple>key)[0] if of_key else key
                 value = (<tuple>value)[0] if of_value else value
+        if self._choose is not None and partition is None:
+            if not (is_final(key) and is_final(value)):
+                return self._send_slowly(
+                    topic, value, key, None, timestamp, pairs, None, max_block, True, wants_metadata)
+            try:
+                partition = self._choose(topic, key, value)
+            except BaseException as error:
+                return self._refuse(error, topic, wants_metadata)
         now = self._clock.now()
         # They are user code, which may have changed any state.
         if self._here():
             sending = unfilled()
-            if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, pairs, wants_metadata, now):
+            if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, pairs, wants_metadata,
+                          now, True):
                 sending._flags = METADATA if wants_metadata else MUST_YIELD if self._owes_turn(now) else 0
                 return sending
         return self._send_slowly(

@@ -115,6 +115,7 @@ cdef class Topic:
     """The part of a topic that the fast path touches: its partitions and the sticky choice."""
 
     cdef readonly str name
+    # By index; None until the first record for the partition comes.
     cdef readonly list partitions
     # Calls that wait for this topic: no call may pass them.
     cdef public int waiting
@@ -130,6 +131,10 @@ cdef class Topic:
     def __init__(self, str name not None):
         self.name = name
         self.partitions = []
+
+    def queue(self, Py_ssize_t index):
+        """The partition with this index, made if it is not there yet."""
+        raise NotImplementedError
 
     def switch(self, double now):
         """Choose the next sticky partition."""

@@ -115,13 +115,13 @@ async def test_a_topic_whose_calls_wait_for_memory_is_not_idle(make: Make, kafka
     waiting = asyncio.ensure_future(producer.send("four", KILOBYTE, partition=2))
     await until(lambda: engine(producer).admission.memory.lines)
     inside = engine(producer)
-    queue = inside.accumulator.cluster.topics["four"].partitions[2]
+    queue = inside.accumulator.cluster.topics["four"].queue(2)
     idle = producer.config.metadata_max_idle_ms / 1000
     for later in (1, 2, 3):
         inside.cluster._drop_idle(inside.loop.time() + later * (idle + 1))
     # Not by any way.
     inside.accumulator.cluster.forget("four")
-    assert inside.accumulator.cluster.topics["four"].partitions[2] is queue
+    assert inside.accumulator.cluster.topics["four"].queue(2) is queue
     kafka.faults.heal()
     assert (await (await waiting)).partition == 2
     assert [await one.wait(LIMIT) for one in blocking] == [Outcome.ACKED] * 4

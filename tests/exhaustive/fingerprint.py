@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import marshal
+from operator import attrgetter
 from typing import Any
 
 from aioproducer._state.identity.sequences import is_confirmed
@@ -37,6 +38,7 @@ def _client(world: World) -> tuple[Any, ...]:
     moments = {due for due, _ in alarms}
     moments |= {batch.retry_at for batch in m.accumulator.live if batch.retry_at > m.now}
     ranks = {moment: rank for rank, moment in enumerate(sorted(moments))}
+    queues = sorted(m.accumulator.cluster.topics["t"].in_use, key=attrgetter("index"))
     return (
         m.sequences.identity,
         m.own.exhausted,
@@ -48,7 +50,7 @@ def _client(world: World) -> tuple[Any, ...]:
         _deadlines(world),
         tuple((ranks[due], _name(thing)) for due, thing in alarms),
         tuple(_batch(batch, world, ranks) for batch in m.accumulator.live),
-        tuple(_queue(queue, m.now) for queue in m.accumulator.cluster.topics["t"].queues()),
+        tuple((queue.index, _queue(queue, m.now)) for queue in queues),
         tuple(
             (at, *(queue.index for queue in node.ready))
             for at, node in sorted(m.accumulator.cluster.nodes.items())

@@ -18,7 +18,7 @@ def check(world: World) -> None:
     _keeps_its_word(world, at_the_end=False)
     _memory_is_exact(world)
     _requests_are_known(world)
-    for queue in world.m.accumulator.cluster.topics[TOPIC].queues():
+    for queue in world.m.accumulator.cluster.topics[TOPIC].in_use:
         _queue_is_consistent(world, queue)
     for batch in world.m.accumulator.live:
         _clean_is_true(world, batch)
@@ -30,7 +30,7 @@ def check_end(world: World) -> None:
     assert world.m.is_clean(), f"memory or batches are still held: {list(world.m.accumulator.live)}"
     assert not any(world.connections.values())
     assert not world.m.accumulator.deadlines.aging
-    for queue in world.m.accumulator.cluster.topics[TOPIC].queues():
+    for queue in world.m.accumulator.cluster.topics[TOPIC].in_use:
         assert not queue.queue, f"batches are left in {queue}"
         assert not queue.sent, f"batches without an outcome are left in {queue}"
         assert queue.in_flight == 0

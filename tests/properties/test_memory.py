@@ -424,7 +424,7 @@ class MemoryMachine(SwarmMachine):
         for name, topic in m.accumulator.cluster.topics.items():
             in_line = [c for c in singles if c.topic == name and c.share is None]
             assert topic.waiting == len(in_line) + (len(bulks) if name == "t" else 0)
-            for queue in topic.queues():
+            for queue in topic.in_use:
                 assert queue.waiting == sum(self._waiting(c).queue is queue for c in singles)
 
     def nobody_was_passed(self) -> None:
@@ -477,7 +477,7 @@ class MemoryMachine(SwarmMachine):
             if not node.share.waiting or node.node_id == NOBODY:
                 continue
             for topic in self.m.accumulator.cluster.topics.values():
-                for queue in topic.queues():
+                for queue in topic.in_use:
                     if queue.node is node and queue.queue and not queue.in_flight:
                         head = queue.queue[0]
                         backs_off = self.now < head.retry_at and head.retry_leader == node.node_id

@@ -197,7 +197,7 @@ def queue_of(producer: Producer[Any, Any], partition: int = 0) -> PartitionQueue
     """The producer's own view of a partition."""
     engine = producer._engine
     assert engine is not None
-    return engine.accumulator.cluster.topics[TOPIC].queues()[partition]
+    return engine.accumulator.cluster.topics[TOPIC].queue(partition)
 
 
 # -- codes that ask for another attempt
@@ -975,7 +975,7 @@ def at_epoch(world: World, producer: Producer[Any, Any], epoch: int) -> None:
     assert engine.sequences.identity is not None
     identity = (engine.sequences.identity[0], epoch)
     engine.sequences.obtained(*identity)
-    for queue in engine.accumulator.cluster.topics[TOPIC].queues():
+    for queue in engine.accumulator.cluster.topics[TOPIC].in_use:
         entry(world, producer, queue.index).epoch = epoch
         queue.identity = identity
 

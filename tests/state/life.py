@@ -223,7 +223,7 @@ class Life(Wires):
     def queues_are_consistent(self) -> None:
         ready = [queue for node in self.m.accumulator.cluster.nodes.values() for queue in node.ready]
         assert len(ready) == len(set(ready))
-        for queue in self.m.accumulator.cluster.topics["t"].queues():
+        for queue in self.m.accumulator.cluster.topics["t"].in_use:
             assert queue.is_ready == (queue in queue.node.ready)
             orders = [batch.order for batch in queue.queue if batch is not queue.ahead]
             assert orders == sorted(orders)

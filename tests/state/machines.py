@@ -263,7 +263,8 @@ class Machines:
 
     def introduced(self, *leaders: int) -> Machines:
         """The same, with leaders that know this producer: no first batch has to go alone."""
-        for queue in self.learn(*leaders).queues():
+        topic = self.learn(*leaders)
+        for queue in map(topic.queue, range(len(leaders))):
             queue.identity = self.sequences.identity
             queue.confirmed_at = self.now
         return self
@@ -284,7 +285,7 @@ class Machines:
         self.effects.event(moved)
 
     def queue(self, partition: int = 0, topic: str = "t") -> PartitionQueue:
-        return self.accumulator.cluster.topics[topic].queues()[partition]
+        return self.accumulator.cluster.topics[topic].queue(partition)
 
     def node(self, node_id: int = 1) -> NodeQueue:
         return self.accumulator.cluster.node(node_id)

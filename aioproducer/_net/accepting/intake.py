@@ -30,7 +30,6 @@ from aioproducer._state.admission.ready import ReadyRecord
 from aioproducer._state.admission.waiting import Waiting
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 from aioproducer._state.queues.flushing import not_placed
-from aioproducer._state.queues.partition_queue import NO_LEADER
 from aioproducer.errors import (
     BufferFullError,
     DeliveryError,
@@ -445,10 +444,16 @@ class Intake:
 
     def choose(self, record: ReadyRecord, queues: TopicQueues) -> int | None:
         """Call the user's partitioner."""
+        return self._chosen(queues, record.key, record.value)
+
+    def choose_now(self, topic: str, key: bytes | None, value: bytes | None) -> int | None:
+        """The same for the fast path, which does it for topics with partitions."""
+        return self._chosen(self.engine.accumulator.cluster.topics[topic], key, value)
+
+    def _chosen(self, queues: TopicQueues, key: bytes | None, value: bytes | None) -> int | None:
         assert self.partitioner is not None  # noqa: S101  # set only with a partitioner
         everything = range(len(queues.partitions))
-        available = [index for index in everything if queues.leaders[index] != NO_LEADER]
-        return choose(self.partitioner, queues.name, record.key, record.value, everything, available)
+        return choose(self.partitioner, queues.name, key, value, everything, queues.available)
 
     # -- afterwards
 

@@ -94,7 +94,6 @@ class Cluster:
             return
         self.denial = None
         update = await self._read(response)
-        await self._prepare(update)
         self.apply(update)
         if update.unusable or update.topic_errors or (question.again and not update.changed):
             # Another broker may know more: this one may lag behind the others.
@@ -120,19 +119,6 @@ class Cluster:
                 self._judge(update)
                 return update
             await anyio.lowlevel.checkpoint()
-
-    async def _prepare(self, update: Update) -> None:
-        """Make the queues of large topics, also in slices."""
-        for name in (
-            *update.topics_learned,
-            *update.topics_recreated,
-            *(name for name, *_ in update.counts_changed),
-        ):
-            facts = self.view.topic(name)
-            for _ in (
-                self.machines.accumulator.cluster.preparing(name, facts.partitions.leaders) if facts else ()
-            ):
-                await anyio.lowlevel.checkpoint()
 
     def _judge(self, update: Update) -> None:
         """A useless answer counts as a failure; a topic that contradicts itself keeps its old view."""

@@ -77,7 +77,7 @@ class Accumulator:
         self.deadlines = BatchDeadlines(effects, self.live)
         self.maker = BatchMaker(limits, self.ratios, self.deadlines, self.waker, loop, unseen_log)
         self.drainer = Drainer(self)
-        self.sticky = StickyChoice(limits, rng)
+        self.sticky = StickyChoice(limits, rng, self.cluster.nodes)
 
     # -- opening batches
 

@@ -19,13 +19,10 @@ from aioproducer._state.queues.partition_queue import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container
 
     from aioproducer._state.batching.accumulator import Accumulator
     from aioproducer._state.cluster.reach import Reach
-
-# The number of queues that are created in about a millisecond.
-SLICE = 500
 
 
 @attrs.frozen
@@ -66,8 +63,6 @@ class ClusterQueues:
             for name, limit in self.limits.topic_buffers.items()
         }
         self.topics: dict[str, TopicQueues] = {}
-        # Topics that are about to be learned.
-        self.prepared: dict[str, TopicQueues] = {}
         self.nodes: dict[int, NodeQueue] = {}
         # Brokers that do not answer.
         self.dead: set[int] = set()
@@ -93,9 +88,6 @@ class ClusterQueues:
 
     def unused_nodes(self, known: Container[int]) -> list[int]:
         """The brokers that are not `known` any more, lead no partition and hold no memory."""
-        if self.prepared:
-            # Queues of a topic that is about to be learned may be theirs.
-            return []
         leading = {leader for topic in self.topics.values() for leader in topic.leaders} | {NO_LEADER}
         return [
             node_id
@@ -122,7 +114,6 @@ class ClusterQueues:
     def learn(self, name: str, topic_id: bytes, leaders: tuple[int, ...], now: float) -> Learned:
         """A topic and the leader of each of its partitions became known."""
         topic = self.topics[name] = self._topic(name)
-        self.prepared.pop(name, None)
         remade = topic.topic_id not in (topic_id, NO_TOPIC_ID)
         if remade:
             for queue in topic.all_queues():
@@ -131,53 +122,45 @@ class ClusterQueues:
         topic.topic_id = topic_id
         topic.load = None
         gone = self._drop_partitions(topic, len(leaders), now)
-        for _ in self._growing(topic, leaders):
-            pass
+        for leader in set(leaders):
+            self.node(leader)
+        # Before there are more partitions: code that a garbage collection runs may use them at once.
+        topic.leaders = leaders
+        topic.available = tuple(index for index, leader in enumerate(leaders) if leader != NO_LEADER)
         # All at once: with only some of them, keys would get other partitions.
-        for queue in topic.more[: len(leaders) - len(topic.partitions)]:
-            topic.gone.pop(queue.index, None)
-            topic.queues().append(queue)
-        topic.more.clear()
-        moved = [
-            queue
-            for queue, leader in zip(topic.queues(), leaders, strict=True)
-            if queue.node.node_id != leader
-        ]
+        topic.partitions.extend([None] * (len(leaders) - len(topic.partitions)))
+        self._take_back(topic)
+        moved = [queue for queue in topic.in_use if queue.node.node_id != leaders[queue.index]]
         for queue in moved:
             self.lead(queue, leaders[queue.index], now)
-        topic.leaders = leaders
         return Learned(topic, moved, gone, remade)
 
     def _topic(self, name: str) -> TopicQueues:
-        topic = self.topics.get(name) or self.prepared.get(name)
+        topic = self.topics.get(name)
         if topic is None:
-            topic = TopicQueues(name, self.accumulator.sticky)
+            topic = TopicQueues(name, self.accumulator.sticky, self)
             topic.ignore_keys = self.limits.ignore_keys
             topic.custom = self.limits.custom_partitioner
             topic.sticky_limit = self.limits.batch_size
         return topic
 
-    def preparing(self, name: str, leaders: tuple[int, ...]) -> Iterator[None]:
-        """Make the queues that `learn()` will need, in slices: 200,000 of them hold the loop for a second."""
-        topic = self.prepared[name] = self._topic(name)
-        return self._growing(topic, leaders)
+    def made(self, topic: TopicQueues, index: int) -> PartitionQueue:
+        """A new queue for a partition that is used for the first time."""
+        node = self.node(topic.leaders[index])
+        return PartitionQueue(topic, index, node, self.share_of(topic.name, node), self.accumulator)
 
-    def _growing(self, topic: TopicQueues, leaders: tuple[int, ...]) -> Iterator[None]:
-        known, more = len(topic.partitions), topic.more
-        if more and more[0].index != known:
-            # Prepared when the topic had another number of partitions.
-            more.clear()
-        for index in range(known + len(more), len(leaders)):
-            if index % SLICE == SLICE - 1:
-                yield
-            node = self.node(leaders[index])
-            share = self.share_of(topic.name, node)
-            more.append(topic.gone.get(index) or PartitionQueue(topic, index, node, share, self.accumulator))
+    def _take_back(self, topic: TopicQueues) -> None:
+        """Partitions that were gone are there again."""
+        for index in [index for index in topic.gone if index < len(topic.partitions)]:
+            queue = topic.gone.pop(index)
+            topic.in_use.append(queue)
+            topic.partitions[index] = queue
 
     def _drop_partitions(self, topic: TopicQueues, count: int, now: float) -> list[PartitionQueue]:
         """The topic was recreated with fewer partitions: records for the others wait for their deadlines."""
-        gone = topic.queues()[count:]
+        gone = [queue for queue in topic.in_use if queue.index >= count]
         for queue in gone:
+            topic.in_use.remove(queue)
             self.lead(queue, NO_LEADER, now)
             topic.gone[queue.index] = queue
         if topic.sticky in gone:

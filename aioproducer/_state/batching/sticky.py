@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._state.cluster.load_table import LoadTable, in_rack
-from aioproducer._state.queues.partition_queue import NO_LEADER
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aioproducer._state.batching.limits import Limits
     from aioproducer._state.cluster.load_table import Random
     from aioproducer._state.queues.partition_queue import NodeQueue, TopicQueues
@@ -21,9 +22,10 @@ LOAD_KEEPS = 1e-5
 class StickyChoice:
     """Chooses the next sticky partition when the fast path asks for it."""
 
-    def __init__(self, limits: Limits, rng: Random) -> None:
+    def __init__(self, limits: Limits, rng: Random, nodes: Mapping[int, NodeQueue]) -> None:
         self.limits = limits
         self.rng = rng
+        self.nodes = nodes
         # The rack of each broker.
         self.racks: dict[int, str | None] = {}
 
@@ -33,18 +35,30 @@ class StickyChoice:
             topic.load = self._load_of(topic, now)
             count = len(topic.partitions)
             topic.load_until = now + (count * LOAD_KEEPS if count > SMALL_TOPIC else 0.0)
-        topic.sticky = topic.queues()[topic.load.choose(self.rng)]
+        topic.sticky = topic.queue(topic.load.choose(self.rng))
         topic.sticky_bytes = 0
 
     def _load_of(self, topic: TopicQueues, now: float) -> LoadTable:
         everything = range(len(topic.partitions))
-        available = [index for index in everything if topic.leaders[index] != NO_LEADER]
         racks = [self.racks.get(leader) for leader in topic.leaders]
-        near = in_rack(available, racks, self.limits.rack)
-        sizes = [len(queue.queue) for queue in topic.queues()] if self.limits.adaptive else None
-        stalled = [index for index in near if self._stalled(topic.queues()[index].node, now)]
-        return LoadTable.of(sizes, near, len(everything), stalled)
+        near = in_rack(topic.available, racks, self.limits.rack)
+        sizes = self._sizes(topic) if self.limits.adaptive else None
+        stalled = self._stalled(now)
+        avoided = [index for index in near if topic.leaders[index] in stalled] if stalled else []
+        return LoadTable.of(sizes, near, len(everything), avoided)
 
-    def _stalled(self, node: NodeQueue, now: float) -> bool:
+    @staticmethod
+    def _sizes(topic: TopicQueues) -> list[int]:
+        sizes = [0] * len(topic.partitions)
+        for queue in topic.in_use:
+            sizes[queue.index] = len(queue.queue)
+        return sizes
+
+    def _stalled(self, now: float) -> set[int]:
+        """The brokers that have taken nothing for too long."""
         timeout = self.limits.availability_timeout
-        return timeout > 0 and bool(node.ready) and now - node.waiting_since > timeout
+        if timeout <= 0:
+            return set()
+        return {
+            each.node_id for each in self.nodes.values() if each.ready and now - each.waiting_since > timeout
+        }

@@ -40,6 +40,12 @@ class OpensBatches(Protocol):
     def withdraw(self) -> Callable[[QueuedBatch, int], bool]: ...
 
 
+class MakesQueues(Protocol):
+    """Makes the queue of a partition."""
+
+    def made(self, topic: TopicQueues, index: int) -> PartitionQueue: ...
+
+
 class ChoosesPartitions(Protocol):
     """Chooses the sticky partition of a topic."""
 
@@ -196,15 +202,29 @@ class PartitionQueue(Partition):
 class TopicQueues(Topic):
     """One topic: its partitions, and the choice of the sticky one."""
 
-    __slots__ = ("chooser", "gone", "leaders", "load", "load_until", "more", "topic_id", "used_at")
+    __slots__ = (
+        "available",
+        "chooser",
+        "gone",
+        "in_use",
+        "leaders",
+        "load",
+        "load_until",
+        "maker",
+        "topic_id",
+        "used_at",
+    )
 
-    def __init__(self, name: str, chooser: ChoosesPartitions) -> None:
+    def __init__(self, name: str, chooser: ChoosesPartitions, maker: MakesQueues) -> None:
         super().__init__(name)
         self.chooser = chooser
+        self.maker = maker
         self.topic_id = bytes(16)
         self.leaders: tuple[int, ...] = ()
-        # Queues of partitions that are about to be known.
-        self.more: list[PartitionQueue] = []
+        # The partitions that have a leader.
+        self.available: tuple[int, ...] = ()
+        # The queues of the partitions that records were sent to, in the order of their first record.
+        self.in_use: list[PartitionQueue] = []
         # Partitions of the former topic of this name that the present one does not have. They keep their batches and counts: if
         # the partition comes back, it is the same queue, or two would count for one partition.
         self.gone: dict[int, PartitionQueue] = {}
@@ -216,13 +236,19 @@ class TopicQueues(Topic):
         """Choose the next sticky partition; called by the fast path."""
         self.chooser.switch(self, now)
 
-    def queues(self) -> list[PartitionQueue]:
-        """The partitions, in order of their index."""
-        return self.partitions  # type: ignore[return-value]  # the list is filled with PartitionQueue only
+    def queue(self, index: int) -> PartitionQueue:
+        """The queue of a partition, made at its first use; called by the fast path."""
+        if self.partitions[index] is None:
+            made = self.maker.made(self, index)
+            # Otherwise a garbage collection meanwhile ran code that used it first.
+            if self.partitions[index] is None:
+                self.in_use.append(made)
+                self.partitions[index] = made
+        return self.partitions[index]  # type: ignore[return-value]  # the list is filled here with PartitionQueue only
 
     def all_queues(self) -> list[PartitionQueue]:
-        """The partitions, and those that are gone."""
-        return [*self.queues(), *self.gone.values()]
+        """The queues of the partitions that are in use, and of those that are gone."""
+        return [*self.in_use, *self.gone.values()]
 
     def __repr__(self) -> str:
         return f"<TopicQueues {self.name}: {len(self.partitions)} partitions>"

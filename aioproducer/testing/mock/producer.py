@@ -183,13 +183,13 @@ class MockProducer(Controls[K_contra, V_contra], Generic[K_contra, V_contra]):
         assert engine is not None  # noqa: S101  # it accepts records
         self._loop_clock.monotonic = engine.loop.time()
         held = not self._auto_complete or self._orders.next("delivery", topic.name) is not None
-        for queue in topic.queues():
+        for queue in topic.in_use:
             if queue.open is not None and (held or is_held(queue.open)):
                 # A held record has a batch of its own.
                 engine.accumulator.shut(queue.open, engine.loop.time())
         if topic.sticky is None:
             following = next(self._next_sticky[topic.name]) % len(topic.partitions)
-            topic.sticky, topic.sticky_bytes = topic.partitions[following], 0
+            topic.sticky, topic.sticky_bytes = topic.queue(following), 0
         stamp = self._wall_ms() if timestamp is None else timestamp
         answer = super()._append_checked(topic, key, value, headers, stamp, *rest, **more)
         status, delivery, queue = answer

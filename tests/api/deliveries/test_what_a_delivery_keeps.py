@@ -23,7 +23,7 @@ def inside(producer: Producer) -> dict[str, weakref.ref[Any]]:
         "producer": producer,
         "engine": engine,
         "accumulator": engine.accumulator,
-        "queue": engine.accumulator.cluster.topics["one"].queues()[0],
+        "queue": engine.accumulator.cluster.topics["one"].queue(0),
         "settlement": engine.machines.settlement,
         "cluster": engine.cluster,
     }

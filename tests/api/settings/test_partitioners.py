@@ -51,6 +51,28 @@ async def test_round_robin_takes_turns(make: Make) -> None:
     assert sorted(found[:4], key=lambda partition: partition or 0) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("chosen", [2, None])
+async def test_a_partitioner_is_called_once_for_a_record(make: Make, chosen: int | None) -> None:
+    """Also with serializers; at a topic that is not known yet, and at one that is."""
+    asked: list[bytes | None] = []
+
+    def partitioner(topic: str, key: bytes | None, value: bytes | None, *_: Sequence[int]) -> int | None:
+        asked.append(value)
+        return chosen
+
+    for settings in ({}, {"value_serializer": lambda value: value + b"."}):
+        producer = make(partitioner=partitioner, **settings)
+        await producer.start()
+        values = [b"%d" % number for number in range(5)]
+        deliveries = [await producer.send("four", value) for value in values]
+        deliveries.append(await producer.send("four", b"chosen", partition=1))
+        await producer.flush()
+        assert {delivery.partition for delivery in deliveries[:-1]} <= ({2} if chosen else set(range(4)))
+        assert deliveries[-1].partition == 1
+        assert asked == [value + (b"." if settings else b"") for value in values]
+        asked.clear()
+
+
 async def test_custom_partitioner_is_asked_with_everything(make: Make) -> None:
     """A partitioner receives topic, serialized key and value, all partitions and the available ones."""
     asked: list[Any] = []

@@ -21,7 +21,7 @@ def test_a_deadline_without_memory_for_it_is_watched_from_the_next_pulse(
     """The record that is accepted meanwhile ends at its own deadline, and the one beside it does not."""
     m = Machines()
     m.learn(1)
-    queue = m.accumulator.cluster.topics["t"].queues()[0]
+    queue = m.accumulator.cluster.topics["t"].queue(0)
     other = m.append(b"other")
     with monkeypatch.context() as patch:
         patch.setattr(Deadlines, "add", no_memory)
