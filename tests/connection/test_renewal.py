@@ -121,8 +121,11 @@ def _set(event: asyncio.Event, _connection: Connection) -> None:
     event.set()
 
 
-async def test_refused_renewals_keep_a_distance(listen: Listen) -> None:
-    """One connection is refused; the sessions of the others end before their next attempt would be made (S41)."""
+async def test_refused_renewals_keep_a_distance(listen: Listen, caplog: pytest.LogCaptureFixture) -> None:
+    """One connection is refused; the sessions of the others end before their next attempt would be made (S41).
+
+    One warning says so (S57).
+    """
     brokers = [ShortSessions(3.0) for _ in range(3)]
     loop = asyncio.get_running_loop()
     addresses = Addresses(CONFIG, loop, random.Random(1), protocol("PLAIN"))
@@ -137,6 +140,8 @@ async def test_refused_renewals_keep_a_distance(listen: Listen) -> None:
     async with asyncio.timeout(LIMIT):
         await asyncio.gather(*(end.wait() for end in ended))
     assert sum(broker.seen.count("SaslAuthenticate") for broker in brokers) == len(brokers) + 1
+    (told,) = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
+    assert "the broker refused the credentials" in told
 
 
 async def test_a_connection_without_use_ends_with_its_session(listen: Listen) -> None:

@@ -11,6 +11,7 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.certificates import Authority
+from tests.kafka.identity_provider import AUDIENCE, ISSUER, IdentityProvider
 from tests.kafka.realm import REALM, Realm
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import NodePorts, hold_ports
@@ -32,10 +33,15 @@ _TOKEN: Final = (
 
 @attrs.define
 class SecuredKafka(KafkaCluster):
-    """One node. SSL requires client certificates; sessions of SASL_SSL end after five seconds."""
+    """One node. SSL requires client certificates; sessions of SASL_SSL end after five seconds.
+
+    Tokens of OIDC are those of the identity provider, and sessions end with them.
+    """
 
     authority: Authority = attrs.field(kw_only=True)
+    provider: IdentityProvider = attrs.field(init=False)
     ports: NodePorts = attrs.field(factory=lambda: hold_ports(1)[0], init=False)
+    other_ports: NodePorts = attrs.field(factory=lambda: hold_ports(1)[0], init=False)
     realm: Realm | None = None
     kerberos_ports: NodePorts = attrs.field(factory=lambda: hold_ports(1)[0], init=False)
 
@@ -55,6 +61,16 @@ class SecuredKafka(KafkaCluster):
         return self.ports.controller
 
     @property
+    def sasl_plaintext_port(self) -> int:
+        """The port of the listener that requires SASL without TLS."""
+        return self.other_ports.broker
+
+    @property
+    def oidc_port(self) -> int:
+        """The port of the listener that verifies tokens of the identity provider."""
+        return self.other_ports.controller
+
+    @property
     def kerberos_port(self) -> int:
         """The port of the listener that requires GSSAPI over TLS."""
         return self.kerberos_ports.broker
@@ -67,8 +83,16 @@ class SecuredKafka(KafkaCluster):
         kafka.java_options = (f"-Djava.security.krb5.conf={kafka.realm.config}",)
         return kafka
 
+    def __attrs_post_init__(self) -> None:
+        self.provider = IdentityProvider(self.authority)
+
     def start(self) -> None:
         """Start, then create the user of SCRAM."""
+        # A broker fetches the keys before it listens.
+        self.provider.start()
+        self.java_options += (
+            f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.provider.url('jwks')}",
+        )
         if self.realm is not None:
             self.realm.make()
             self.realm.start()
@@ -99,10 +123,11 @@ class SecuredKafka(KafkaCluster):
     def close(self) -> None:
         """Release all ports."""
         super().close()
+        self.provider.stop()
         if self.realm is not None:
             self.realm.stop()
-        self.ports.release()
-        self.kerberos_ports.release()
+        for ports in (self.ports, self.other_ports, self.kerberos_ports):
+            ports.release()
 
     def _write_properties(self) -> None:
         self.settings = self._secured(self.nodes[0].ports) | self.settings
@@ -111,18 +136,29 @@ class SecuredKafka(KafkaCluster):
     def _secured(self, own: NodePorts) -> dict[str, str]:
         broker = self.authority.issue("broker")
         self.broker_store.write_text(broker.pem)
-        advertised = f"PLAINTEXT://127.0.0.1:{own.broker},SSL://localhost:{self.ssl_port},SASL_SSL://localhost:{self.sasl_port}"
-        listener = "listener.name.sasl_ssl"
-        protocols = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT"
+        listeners = {
+            "PLAINTEXT": ("PLAINTEXT", own.broker),
+            "SSL": ("SSL", self.ssl_port),
+            "SASL_SSL": ("SASL_SSL", self.sasl_port),
+            "OIDC": ("SASL_SSL", self.oidc_port),
+            "SASL_PLAINTEXT": ("SASL_PLAINTEXT", self.sasl_plaintext_port),
+        }
         kerberos: dict[str, str] = {}
         if self.realm is not None:
-            advertised += f",GSSAPI://localhost:{self.kerberos_port}"
-            protocols += ",GSSAPI:SASL_SSL"
+            listeners["GSSAPI"] = ("SASL_SSL", self.kerberos_port)
             kerberos = _kerberos(self.realm)
-        return kerberos | {
-            "listeners": f"{advertised.replace('localhost', '127.0.0.1')},CONTROLLER://127.0.0.1:{own.controller}",
-            "advertised.listeners": advertised,
-            "listener.security.protocol.map": protocols,
+        bound = [f"{name}://127.0.0.1:{port}" for name, (_, port) in listeners.items()]
+        advertised = ",".join(bound).replace("127.0.0.1", "localhost")
+        protocols = [f"{name}:{protocol}" for name, (protocol, _) in listeners.items()]
+        return {
+            **kerberos,
+            **_password_listener("sasl_ssl", SESSION_SECONDS),
+            **_password_listener("sasl_plaintext"),
+            **self._oidc(),
+            "listeners": ",".join((*bound, f"CONTROLLER://127.0.0.1:{own.controller}")),
+            # The administrator's clients find a node by this text.
+            "advertised.listeners": advertised.replace("localhost", "127.0.0.1", 1),
+            "listener.security.protocol.map": ",".join((*protocols, "CONTROLLER:PLAINTEXT")),
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.broker_store),
             "ssl.truststore.type": "PEM",
@@ -131,13 +167,34 @@ class SecuredKafka(KafkaCluster):
             "ssl.allow.san.changes": "true",
             "listener.name.ssl.ssl.client.auth": "required",
             "delegation.token.secret.key": "canary-7",
-            f"{listener}.connections.max.reauth.ms": str(int(SESSION_SECONDS * 1000)),
-            f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-            f"{listener}.plain.sasl.jaas.config": _PLAIN,
-            f"{listener}.scram-sha-256.sasl.jaas.config": _SCRAM,
-            f"{listener}.scram-sha-512.sasl.jaas.config": _SCRAM,
-            f"{listener}.oauthbearer.sasl.jaas.config": _TOKEN,
         }
+
+    def _oidc(self) -> dict[str, str]:
+        """The properties of the listener that verifies signatures with the keys of the identity provider."""
+        trusted = f'ssl.truststore.type="PEM" ssl.truststore.location="{self.authority.own.certificate}"'
+        listener = "listener.name.oidc"
+        mechanism = f"{listener}.oauthbearer.sasl"
+        return {
+            f"{listener}.sasl.enabled.mechanisms": "OAUTHBEARER",
+            f"{mechanism}.jaas.config": _TOKEN.replace(";", f" {trusted};"),
+            f"{mechanism}.server.callback.handler.class": f"{_SECURITY}.oauthbearer.OAuthBearerValidatorCallbackHandler",
+            f"{mechanism}.oauthbearer.jwks.endpoint.url": self.provider.url("jwks"),
+            f"{mechanism}.oauthbearer.expected.audience": AUDIENCE,
+            f"{mechanism}.oauthbearer.expected.issuer": ISSUER,
+        }
+
+
+def _password_listener(name: str, session_seconds: float = 0.0) -> dict[str, str]:
+    """The properties of a listener with all mechanisms but GSSAPI; 0: sessions have no end, except those of tokens."""
+    listener = f"listener.name.{name}"
+    return {
+        f"{listener}.connections.max.reauth.ms": str(int(session_seconds * 1000)),
+        f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        f"{listener}.plain.sasl.jaas.config": _PLAIN,
+        f"{listener}.scram-sha-256.sasl.jaas.config": _SCRAM,
+        f"{listener}.scram-sha-512.sasl.jaas.config": _SCRAM,
+        f"{listener}.oauthbearer.sasl.jaas.config": _TOKEN,
+    }
 
 
 def _kerberos(realm: Realm) -> dict[str, str]:

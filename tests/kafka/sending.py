@@ -41,6 +41,7 @@ class Sender:
 
     async def authenticates_again(self) -> None:
         """Wait until each open connection has authenticated after now."""
+        await until(self.authentications)
         before = self.authentications()
         await until(
             lambda: (
@@ -85,8 +86,8 @@ async def sending(kafka: KafkaCluster, topic: str, **settings: Any) -> AsyncIter
         await sender.judge()
 
 
-async def until(condition: Callable[[], object]) -> None:
+async def until(condition: Callable[[], object], limit: float = LIMIT) -> None:
     """Wait for another process."""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(limit):
         while not condition():  # noqa: ASYNC110  # another process has no event for it
             await asyncio.sleep(0.02)

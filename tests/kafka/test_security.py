@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import ssl
-import time
 from functools import partial
 
 import pytest
@@ -29,6 +26,7 @@ from aioproducer.secret import Secret
 from aioproducer.security.sasl.credentials import PasswordCredentials, TokenCredentials
 from aioproducer.security.sasl.mechanisms import MECHANISMS
 from aioproducer.security.tls.settings import PemIdentity, StoreFile, TlsSettings
+from aioproducer.testing import unsecured_token
 from tests.certificates import Authority, Issued
 from tests.kafka.secured import PLAIN_PASSWORD, SCRAM_PASSWORD, SESSION_SECONDS, USER, SecuredKafka
 
@@ -42,17 +40,10 @@ def kafka(secured_kafka: SecuredKafka) -> SecuredKafka:
     return secured_kafka
 
 
-def token(subject: str, seconds: float = 600.0) -> Secret:
-    """An unsecured token, which Kafka accepts where no other validator is configured."""
-    claims = {"sub": subject, "iat": int(time.time()) - 1, "exp": int(time.time() + seconds)}
-    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
-    return Secret(".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + ".")
-
-
 def credentials(mechanism: str) -> PasswordCredentials | TokenCredentials:
     """Credentials that the broker accepts."""
     if mechanism == "OAUTHBEARER":
-        return TokenCredentials(token(USER))
+        return TokenCredentials(Secret(unsecured_token(USER)))
     return PasswordCredentials(USER, Secret(PLAIN_PASSWORD if mechanism == "PLAIN" else SCRAM_PASSWORD))
 
 
@@ -146,7 +137,7 @@ async def test_refused_credentials(kafka: SecuredKafka, mechanism: str, user: st
 async def test_a_token_that_has_expired(kafka: SecuredKafka) -> None:
     """The broker reports it in the exchange, then with an error code."""
     endpoint = BrokerEndpoint.bootstrap("localhost", kafka.sasl_port)
-    given = TokenCredentials(token(USER, seconds=-60.0))
+    given = TokenCredentials(Secret(unsecured_token(USER, -60.0)))
     error = await failure(endpoint, sasl(kafka, "OAUTHBEARER", given))
     assert isinstance(error, AuthenticationError)
     assert (error.reason, error.code) == ("credentials", 58)

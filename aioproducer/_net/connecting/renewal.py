@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import anyio
 
+from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.conversing import converse_in_use
 from aioproducer._net.connecting.renewal_pacing import RenewalPacing
 from aioproducer._net.log import log_of
@@ -142,7 +143,9 @@ class SessionRenewal:
 
     def _warn(self, connection: Connection, error: Exception) -> None:
         now = self._loop.time()
-        level = logging.WARNING if now >= self._warned_at + WARN_EVERY else logging.DEBUG
+        # The end of a connection that is given up is a warning already, with this error.
+        is_told = connection.ending is Ending.GIVEN_UP or now < self._warned_at + WARN_EVERY
+        level = logging.DEBUG if is_told else logging.WARNING
         if level == logging.WARNING:
             self._warned_at = now
         known = isinstance(error, KafkaError | TimeoutError | OSError)
