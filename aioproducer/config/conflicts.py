@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -14,6 +14,11 @@ __all__ = ["complete", "conflicts"]
 
 IDEMPOTENT_IN_FLIGHT = 5  # a broker remembers this many batches of a producer in each partition
 TRANSACTION_TIMEOUT_MS = 60_000
+_DECIDING = {
+    "security_protocol": ("ssl_", "sasl_", "allow_plaintext_credentials"),
+    "sasl_mechanism": ("sasl_",),
+    "sasl_jaas_config": ("sasl_",),
+}
 CEILINGS = {
     "reconnect_backoff_max_ms": ("reconnect_backoff_ms", 1_000),
     "retry_backoff_max_ms": ("retry_backoff_ms", 1_000),
@@ -35,9 +40,17 @@ def _default(fields: dict[str, Any], name: str, value: int) -> None:
         fields[name] = value
 
 
-def conflicts(fields: Mapping[str, Any], given: AbstractSet[str]) -> list[str]:
-    """One line, with its fix, for each invalid combination."""
-    return [line for rule in RULES for line in rule(fields, given)]
+def conflicts(fields: Mapping[str, Any], given: AbstractSet[str], problems: Sequence[str]) -> list[str]:
+    """One line, with its fix, for each invalid combination. `problems` are those of single settings."""
+    # A setting that is wrong has its default, and the settings that depend on it would seem to be wrong as well.
+    names = [line.replace(".", "_") for line in problems]
+    unknown = tuple(
+        prefix
+        for setting, dependent in _DECIDING.items()
+        if any(name.startswith(setting) for name in names)
+        for prefix in dependent
+    )
+    return [line for rule in RULES for line in rule(fields, given) if not line.startswith(unknown)]
 
 
 def _idempotence(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:

@@ -850,7 +850,7 @@ def _checked(values: dict[str, Any], problems: list[str]) -> dict[str, Any]:
         except BaseException as error:  # noqa: BLE001  # an object of the user raised: one problem among others
             problems.append(complaint(name, values.get(name), error, hides=row.hides))
     complete(fields)
-    problems += conflicts(fields, given)
+    problems += conflicts(fields, given, problems)
     if fields["sasl_jaas_config"] is not None:
         # A changed copy derives them from its own JAAS string.
         given.difference_update(filled_from_jaas(fields))

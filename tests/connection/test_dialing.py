@@ -233,6 +233,26 @@ async def test_broker_that_hangs_up_is_told_apart(listen: Listen) -> None:
         await dial(at("127.0.0.1", (await listen(script)).port), CONFIG)
 
 
+@pytest.mark.parametrize("answered", [0, 1])
+async def test_a_listener_that_requires_sasl(listen: Listen, answered: int) -> None:
+    """It answers the question for versions, and closes the connection at the next request; no later end is taken for that."""
+
+    async def script(wire: Wire) -> None:
+        await wire.open()
+        for _ in range(answered):
+            header, _request = decode_request(await wire.read())
+            wire.write(framed(encode_response(MetadataResponse(), header.api_version, header.correlation_id)))
+        await wire.read()
+
+    connection = await dial(at("127.0.0.1", (await listen(script)).port), CONFIG)
+    for _ in range(answered):
+        await answer_to(connection, MetadataRequest(), MetadataResponse, timeout=30)
+    with pytest.raises(BrokerUnavailableError) as caught:
+        await answer_to(connection, MetadataRequest(), MetadataResponse, timeout=30)
+    hint = "" if answered else " at the first request; its listener may require SASL"
+    assert str(caught.value).startswith(f"the broker closed the connection{hint} (broker")
+
+
 async def test_other_errors_do_not_hide_who_speaks_no_kafka(listen: Listen, resolve: Resolve) -> None:
     """With one address refusing and another that is no broker the error is a ProtocolError that lists both."""
 

@@ -21,7 +21,7 @@ from aioproducer._state.connecting.opening import BrokerVersions
 from aioproducer._state.connecting.sessions import AuthenticatedSession
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.config import ProducerConfig
-from aioproducer.errors import AuthenticationError, KafkaError, ProtocolError
+from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError, ProtocolError
 from aioproducer.secret import Secret
 from aioproducer.security.sasl.credentials import PasswordCredentials, TokenCredentials
 from aioproducer.security.sasl.mechanisms import MECHANISMS
@@ -167,6 +167,9 @@ async def test_other_listeners(kafka: SecuredKafka, tmp_path_factory: pytest.Tem
     assert isinstance(error, ProtocolError)
     assert "does not support SASL" in str(error)
     assert "a security_protocol with TLS" in str(await failure(with_sasl, PLAINTEXT))
+    without_sasl = await dial(with_sasl, CONFIG, tls(kafka.authority))
+    with pytest.raises(BrokerUnavailableError, match="its listener may require SASL"):
+        await asked(without_sasl)
     other = Authority.make(tmp_path_factory.mktemp("foreign"))
     error = await failure(with_sasl, tls(other))
     assert isinstance(error, AuthenticationError)

@@ -115,6 +115,23 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], line: str) -> None:
     assert CANARY not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"security_protocol": "SASL-SSL"},
+        {"sasl_mechanism": "SCRAM-SHA512"},
+        {"sasl_username": None, "sasl_password": None, "sasl_jaas_config": "org.apache.PlainLoginModule"},
+    ],
+)
+def test_a_wrong_word_is_one_problem(change: dict[str, Any]) -> None:
+    """The settings that depend on it are not to be removed."""
+    given = PLAIN | {"ssl_truststore_location": "ca"} | change
+    with pytest.raises(ConfigurationError) as caught:
+        ProducerConfig(SERVER, **{name: value for name, value in given.items() if value is not None})
+    assert list(change)[-1] in str(caught.value)
+    assert "problems:" not in str(caught.value)
+
+
 OF_LIBRDKAFKA = """
     enable.ssl.certificate.verification oauth_cb oauthbearer_token_refresh_cb sasl.mechanisms sasl.oauthbearer.client.id
     sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.extensions sasl.oauthbearer.grant.type

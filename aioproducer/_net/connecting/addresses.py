@@ -161,7 +161,7 @@ class Addresses:
             self._features_epoch = connection.versions.features_epoch
         self._open[connection] = endpoint.address
         self._replacement.note()
-        connection.add_close_callback(partial(self._closed, address, connection.answers))
+        connection.add_close_callback(partial(self._closed, address))
         if self._security.authenticate is not None:
             self._renewal.watch(
                 connection, partial(self._security.authenticate, endpoint, connection.versions)
@@ -229,7 +229,7 @@ class Addresses:
         address.not_before = self._loop.time() + max(pause, least_pause)
         address.failures += 1
 
-    def _closed(self, address: Address, answers_at_opening: int, connection: Connection) -> None:
+    def _closed(self, address: Address, connection: Connection) -> None:
         del self._open[connection]
         self._replacement.note()
         if connection.answered_at is not None:
@@ -237,7 +237,7 @@ class Addresses:
         # A peer that accepts connections and closes them, also in the middle of an answer, or that sends no valid
         # answers, is no better than a peer that refuses them.
         # Without answers (acks=0), it is enough that this producer has left it.
-        was_useful = connection.answers > answers_at_opening or connection.ending is Ending.LEFT
+        was_useful = connection.answers > connection.answers_at_opening or connection.ending is Ending.LEFT
         if was_useful and not isinstance(connection.close_reason, ProtocolError):
             address.failures = 0
         self._led_to_nothing(address)

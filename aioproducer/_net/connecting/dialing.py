@@ -247,7 +247,9 @@ def _meaning(error: Exception, endpoint: BrokerEndpoint, security: SecurityProto
 
 
 def _failed(broker: str, failures: list[tuple[str, Exception]]) -> KafkaError:
-    listed = "; ".join(f"{place}: {_reason(error)}" for place, error in failures)
+    # The error of an address may name the broker at its end, as the whole does.
+    named = f" (broker {broker})"
+    listed = "; ".join(f"{place}: {_reason(error).removesuffix(named)}" for place, error in failures)
     for _, error in failures:
         if isinstance(error, AuthenticationError):
             return AuthenticationError(

@@ -42,7 +42,8 @@ async def revealed(setting: str, source: SecretSource) -> Secret:
 
 def _content(setting: str, path: str) -> Secret:
     try:
-        with Path(path).open(encoding="utf-8") as file:
+        # Editors of Windows begin a file with a mark of its encoding.
+        with Path(path).open(encoding="utf-8-sig") as file:
             return Secret(file.read(_LARGEST).removesuffix("\n").removesuffix("\r"))
     except OSError as error:
         why = error.strerror or type(error).__name__

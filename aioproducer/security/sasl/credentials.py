@@ -31,6 +31,9 @@ def _is_user_name(_instance: object, _attribute: object, name: str) -> None:
 
 
 def _is_password(_instance: object, _attribute: object, password: Secret) -> None:
+    # Kafka knows no empty password: a file, or a variable, has not been filled.
+    if not password.reveal():
+        raise ConfigurationError("sasl_password is empty")
     # The error of the codec would hold the password.
     if not _is_utf8(password.reveal()):
         raise ConfigurationError("the SASL password cannot be encoded as UTF-8")

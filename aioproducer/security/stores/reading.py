@@ -17,6 +17,7 @@ __all__ = ["LARGEST", "Identity", "identity_in", "pem_identity", "trusted_in"]
 LARGEST: Final = 1024 * 1024
 _JCEKS = b"\xce\xce\xce\xce"
 _DER_SEQUENCE = b"\x30"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TO_PEM = "convert it to PEM: openssl pkcs12 -in FILE -out FILE.pem"
 _TO_PKCS12 = (
     "convert it: keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS -destkeystore FILE.p12"
@@ -98,8 +99,17 @@ def _pkcs12_in(content: bytes, password: Secret | None) -> Pkcs12Store:
     except ImportError:
         why = f"a PKCS #12 store requires the extra pkcs12: pip install 'aioproducer[pkcs12]', or {_TO_PEM}"
     else:
+        if _is_certificate(content):
+            raise ValueError("it is a certificate in DER: openssl x509 -inform DER -in FILE -out FILE.pem")
         return read_pkcs12(content, password)
     raise ValueError(why)
+
+
+def _is_certificate(content: bytes) -> bool:
+    """Whether the first element is a sequence; a PKCS #12 store begins with the number of its version."""
+    length = content[1] if len(content) > 1 else 0
+    first = 2 + (length & 0x7F if length & 0x80 else 0)
+    return content[first : first + 1] == _DER_SEQUENCE
 
 
 def _require_size(content: bytes) -> None:
@@ -113,4 +123,6 @@ def _pem_in(content: bytes) -> list[pem.Block]:
     try:
         return pem.blocks(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
+        if content.startswith(_UTF_16):
+            raise ValueError("it is text in UTF-16: save it as UTF-8") from None
         raise ValueError("it is neither PEM text nor a key store of JKS or PKCS #12") from None

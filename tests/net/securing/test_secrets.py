@@ -79,6 +79,14 @@ async def test_what_cannot_be_read(source: SecretSource, line: str) -> None:
     assert CANARY not in "".join(shown.format())
 
 
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbfcanary-7\r\n", b"canary-7\r\n"])
+async def test_a_file_of_windows(content: bytes, tmp_path: Path) -> None:
+    """The mark of its encoding and its line end are no part of the secret."""
+    path = tmp_path / "password"
+    path.write_bytes(content)
+    assert await text_of(SecretFile(path)) == CANARY
+
+
 async def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     """The bytes are in no error."""
     path = tmp_path / "password"

@@ -56,6 +56,12 @@ def test_user_names_without_control_characters(name: str) -> None:
         PasswordCredentials(name, SECRET)
 
 
+def test_an_empty_password() -> None:
+    """Kafka has none: a file was not filled. It is not sent, as refused attempts may lock the account."""
+    with pytest.raises(ConfigurationError, match="sasl_password is empty"):
+        PasswordCredentials("user", Secret(""))
+
+
 def test_a_password_that_is_no_unicode_text() -> None:
     """The error of the codec would hold the password."""
     with pytest.raises(ConfigurationError, match="password cannot be encoded") as raised:

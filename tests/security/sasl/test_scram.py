@@ -52,7 +52,7 @@ def test_the_messages_of_rfc_5802() -> None:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("name", "password"), [("user", "pencil"), ("a=b,c", "p=,w"), ("ünï", "①ﬁx"), ("=2C", " "), ("u", "")]
+    ("name", "password"), [("user", "pencil"), ("a=b,c", "p=,w"), ("ünï", "①ﬁx"), ("=2C", " ")]
 )
 def test_an_honest_broker(scram: Scram, name: str, password: str) -> None:
     """Names have `=` and `,` escaped; names and passwords are UTF-8 as they are, without SASLprep (S11)."""

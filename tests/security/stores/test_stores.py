@@ -61,7 +61,8 @@ def test_a_key_with_headers_keeps_its_lines() -> None:
         (b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----", "not base64"),
         (b"\x30\x82", "damaged"),
         (b"\xce\xce\xce\xce", "keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS"),
-        (b"\xff\xfe", "neither PEM text nor"),
+        (b"\xff\xfd", "neither PEM text nor"),
+        ("-----BEGIN CERTIFICATE-----".encode("utf-16"), "UTF-16: save it as UTF-8"),
         (b" " * (1024 * 1024 + 1), "more than 1048576 bytes"),
         (b"\xfe\xed\xfe\xed" + bytes(30), "damaged|no certificate"),
     ],
@@ -72,6 +73,12 @@ def test_stores_that_cannot_be_read(content: bytes, why: str) -> None:
         trusted_in(content, None)
     with pytest.raises(ValueError, match=f"{why}|no private key"):
         identity_in(content, None, None)
+
+
+def test_a_certificate_in_der(client_identity: Issued) -> None:
+    """It begins like a PKCS #12 store: the error has the command that makes PEM."""
+    with pytest.raises(ValueError, match="a certificate in DER: openssl x509 -inform DER"):
+        trusted_in(client_identity.der()[1], None)
 
 
 def test_a_pem_trust_store_has_no_password(authority: Authority) -> None:

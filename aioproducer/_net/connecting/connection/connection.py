@@ -48,6 +48,7 @@ class Connection(asyncio.BufferedProtocol):
         "_pairing",
         "answered_at",
         "answers",
+        "answers_at_opening",
         "broker",
         "client_id",
         "close_reason",
@@ -81,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self.muted_until = -math.inf
         self.reads = 0
         self.answers = 0
+        self.answers_at_opening = -1
         self.answered_at: float | None = None
         # Replaced by the counters of all connections to this broker, once it is open.
         self.traffic = Traffic()
@@ -115,6 +117,7 @@ class Connection(asyncio.BufferedProtocol):
     def opened(self, result: Opened) -> None:
         """The opening dialogue is over: the broker is trusted with longer answers."""
         self.versions, self.gate.session = result.versions, result.session
+        self.answers_at_opening = self.answers
         self.frames.limit = FRAME_LIMIT
 
     def close(self, reason: KafkaError | None = None) -> None:
@@ -297,8 +300,15 @@ class Connection(asyncio.BufferedProtocol):
         if self.departure.is_under_way and exc is None:
             self.close()
         else:
-            text = how_the_peer_left(exc, self.frames.missing, has_answered=bool(self.answers))
-            self._end(self._unavailable(text, exc))
+            self._end(self._unavailable(how_the_peer_left(exc, self.frames.missing, self._hint()), exc))
+
+    def _hint(self) -> str:
+        """The likely cause of an end at the first request, and at the first one after the opening."""
+        if not self.answers:
+            return " without an answer; its listener may want TLS"
+        if self.in_flight and self.answers == self.answers_at_opening and self.gate.session is None:
+            return " at the first request; its listener may require SASL"
+        return ""
 
     def pause_writing(self) -> None:
         """asyncio: the transport's buffer is above its high-water mark."""

@@ -23,13 +23,11 @@ def at_broker(error: ProtocolError, broker: str) -> ProtocolError:
     return error if error.broker is not None else ProtocolError(str(error), broker=broker)
 
 
-def how_the_peer_left(exc: Exception | None, missing: tuple[int, int] | None, *, has_answered: bool) -> str:
+def how_the_peer_left(exc: Exception | None, missing: tuple[int, int] | None, hint: str) -> str:
     """The end that the peer made; `missing`: the bytes received and expected of an answer that was not complete."""
     what = "the broker closed the connection" if exc is None else "the connection was lost"
     if missing is not None:
         received, expected = missing
         cut = f"after {received} of its {expected} bytes" if expected else "within its length"
         return f"{what} in the middle of an answer, {cut}"
-    if not has_answered:
-        return f"{what} without an answer; its listener may want TLS"
-    return what
+    return f"{what}{hint}"
