@@ -7,6 +7,7 @@ import gc
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import aiofastnet
 import uvloop
 
 from aioproducer import Producer
@@ -42,6 +43,14 @@ if hasattr(asyncio, "eager_task_factory"):
     LOOPS["eager"] = eager
 
 
+WITH_OTHER_TLS: dict[str, Callable[[], Loop]] = {
+    **LOOPS,
+    "aiofastnet": aiofastnet.loop_factory(),
+    "aiofastnet on uvloop": aiofastnet.loop_factory(uvloop.new_event_loop),
+}
+"""Also a package that replaces the transports of a loop, and those of TLS with OpenSSL's own."""
+
+
 def run_on(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a coroutine function on this loop: no task is left in it, and its exception handler was not called."""
     told: list[dict[str, Any]] = []
@@ -52,7 +61,7 @@ def run_on(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
             await main()
         await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
 
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+    with asyncio.Runner(loop_factory=WITH_OTHER_TLS[loop]) as runner:
         runner.run(checked())
     gc.collect()
     assert told == []

@@ -9,7 +9,7 @@ import pytest
 
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka, certificates
-from tests.loops import LOOPS, run_on
+from tests.loops import WITH_OTHER_TLS, run_on
 from tests.net.conftest import QUICK, open_sockets
 from tests.net.support import LIMIT
 
@@ -21,7 +21,7 @@ def nothing_left() -> None:
     """These tests have loops of their own, and check them themselves."""
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", WITH_OTHER_TLS)
 def test_a_secured_producer(loop: str) -> None:
     """Records are there once and in order over all of it."""
     authority = certificates()

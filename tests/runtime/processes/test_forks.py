@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.runtime.support import run_program
 
 # os.fork() in a process with threads is warned of since Python 3.12, with reason; here nothing but fork is the matter.
@@ -171,3 +173,74 @@ def test_f09_multiprocessing_fork() -> None:
 def test_f09_multiprocessing_spawn() -> None:
     """A spawned worker is given the configuration, as a producer cannot be pickled; both write side by side."""
     _processes("spawn")
+
+
+SECURED = """
+import asyncio, gc, multiprocessing, os, pickle, sys, tempfile, traceback, warnings
+from aioproducer import Producer, ProducerConfig, SecretFile, StateError
+from aioproducer.testing import EmbeddedKafka, certificates
+
+warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
+HOW = {how!r}
+
+def work(config, inherited):
+    async def main():
+        for producer in inherited:
+            for use in (lambda: producer.set_credentials(password="b"), lambda: producer.reload_certificates()):
+                try:
+                    await use()
+                except StateError as error:
+                    assert "forked" in str(error), error
+                else:
+                    raise AssertionError("the child could use it")
+        inherited.clear()
+        gc.collect()
+        async with Producer.from_config(config) as own:
+            while sum(one.reauthentications for one in own.stats().connections) < 1:
+                await own.send_and_wait("one", b"child")
+
+    asyncio.run(main())
+
+async def main():
+    authority = certificates()
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("canary-7\\n")
+        file.flush()
+        context, users = authority.broker_context(), {{"alice": "canary-7"}}
+        async with EmbeddedKafka(tls=context, users=users, session_lifetime=2.0) as kafka:
+            kafka.create_topic("one", 1)
+            config = ProducerConfig(
+                kafka.bootstrap_servers, security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-256",
+                ssl_truststore_certificates=authority.authority, sasl_username="alice",
+                sasl_password=SecretFile(file.name), linger_ms=0,
+            )
+            async with Producer.from_config(config) as producer:
+                await producer.send_and_wait("one", b"parent")
+                kept = pickle.dumps(config)
+                print(b"canary" in kept, "canary" in repr(config) + repr(producer))
+                args = (config, [producer] if HOW == "fork" else [])
+                process = multiprocessing.get_context(HOW).Process(target=work, args=args)
+                process.start()
+                sent = 1
+                while process.is_alive() or sum(one.reauthentications for one in producer.stats().connections) < 1:
+                    await producer.send_and_wait("one", b"parent")
+                    sent += 1
+                    await asyncio.sleep(0.005)
+                (broker,) = (one for one in producer.stats().connections if one.broker == "1")
+                print(process.exitcode, broker.connects, broker.failures, broker.authentication_failures)
+            records = kafka.records("one")
+            own = [record.sequence for record in records if record.value == b"parent"]
+            print(own == list(range(sent)), len({{record.producer_id for record in records}}))
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_f09_a_secured_producer(how: str) -> None:
+    """TLS and the session of the parent go on, the child reads the secret itself, and no pickle has it."""
+    done = run_program(SECURED.format(how=how), as_file=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["False False", "0 1 0 0", "True 2"]
+    assert done.stderr == ""
