@@ -140,10 +140,18 @@ TRANSACTIONAL: Final = (
     _mutant(
         "handle-aborted-without-proof",
         "_state/transactions/dialogues/handles.py",
-        "standing.follows(identity, ENDED) and (level > 1 or is_certain)",
-        "standing.follows(identity, ENDED)",
+        "(is_certain and standing.follows(identity, ABORTED))",
+        "standing.follows(identity, ABORTED)",
         "The commit of a handle has no answer, and the abort of a successor is taken for that of its transaction.",
         "tests/simulation/transactions/test_untold_commits.py::test_a_handle_whose_commit_has_no_answer_before_a_takeover",
+    ),
+    _mutant(
+        "handle-committed-by-a-successor",
+        "_state/transactions/dialogues/handles.py",
+        "(is_certain and standing.follows(identity, ABORTED))",
+        "(is_certain and standing.follows(identity, ENDED))",
+        "A handle's transaction was aborted, a successor commits its own, and a repeated abort reports a commit.",
+        "tests/simulation/transactions/test_untold_commits.py::test_a_repeated_abort_of_a_handle_behind_a_commit_of_a_successor",
     ),
     _mutant(
         "abort-leaves-the-epoch",

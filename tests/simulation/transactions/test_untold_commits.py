@@ -119,12 +119,16 @@ async def _detached(world: World) -> TransactionHandle:
         return await tx.detach()
 
 
-async def _commit(world: World, handle: TransactionHandle, timeout: float) -> KafkaError:
+async def _end(world: World, handle: TransactionHandle, timeout: float, *, committed: bool) -> None:
     session = world.producer()
     await session.start()
     facts = (handle.transactional_id, handle.producer_id, handle.epoch, handle.version)
+    await end_foreign(session._running(), facts, timeout, committed=committed)
+
+
+async def _commit(world: World, handle: TransactionHandle, timeout: float) -> KafkaError:
     with pytest.raises(KafkaError) as caught:
-        await end_foreign(session._running(), facts, timeout, committed=True)
+        await _end(world, handle, timeout, committed=True)
     return caught.value
 
 
@@ -174,5 +178,23 @@ def test_a_handle_whose_commit_has_no_answer_before_its_id_is_forgotten(version:
         world.kafka.faults.heal()
         await asyncio.sleep(A_WEEK + 1)
         assert ((await _commit(world, handle, 60)).outcome, _is_committed(world)) == (Outcome.UNKNOWN, True)
+
+    simulate(play, 1, transaction_version=version)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_repeated_abort_of_a_handle_behind_a_commit_of_a_successor(version: int) -> None:
+    """On version 1 the successor commits under the epoch after that of the handle: that is no commit of its transaction."""
+
+    async def play(world: World) -> None:
+        handle = await _detached(world)
+        await _end(world, handle, 60, committed=False)
+        successor = await _producer(world)
+        async with successor.transaction():
+            await successor.send(TOPIC, b"of the successor", partition=0)
+        with pytest.raises(ProducerFencedError) as caught:
+            await _end(world, handle, 60, committed=False)
+        assert caught.value.outcome is Outcome.UNKNOWN
+        assert not _is_committed(world)
 
     simulate(play, 1, transaction_version=version)

@@ -59,10 +59,12 @@ def end_handle(identity: Identity, level: int, *, committed: bool) -> Dialogue[N
 
 
 def _shows_its_end(standing: Standing, identity: Identity, level: int, *, is_certain: bool) -> bool:
-    """Whether this is the end of the handle's transaction. On level 1 only the time limit raises the epoch.
+    """Whether this is the end of the handle's transaction.
 
-    `is_certain`: no attempt of this call may have ended it. Otherwise, on level 1, the next epoch may be that of a successor.
+    On level 1 only the time limit raises the epoch, so a commit under the next epoch is that of a successor. An abort under it is
+    the transaction's own if `is_certain`: no attempt of this call may have ended it.
     """
-    is_unchanged = level == 1 and standing.is_of(identity)
-    follows = standing.follows(identity, ENDED) and (level > 1 or is_certain)
-    return follows or (is_unchanged and standing.state in ENDED)
+    if level > 1:
+        return standing.follows(identity, ENDED)
+    is_unchanged = standing.is_of(identity) and standing.state in ENDED
+    return is_unchanged or (is_certain and standing.follows(identity, ABORTED))
