@@ -117,10 +117,9 @@ class Operations:
         if operation is not None:
             operation.replace(error)
 
-    def end_all(self, error: KafkaError) -> None:
-        """All callers get this error."""
-        for operation in list(self._going_on):
-            operation.end(error)
+    def stop_all(self, error: KafkaError) -> None:
+        """All callers get this error. Their operations stop: a commit that went on would be executed without the refused part."""
+        self.replace_all(lambda _: error)
 
     def end_with_producer(self, error: KafkaError) -> None:
         """The producer ends: all callers get this error, or that of a commit of unknown outcome."""

@@ -101,11 +101,11 @@ class Steps:
 
     def _refuse_calls(self, step: RefuseCalls) -> None:
         self._transactions.accepting_changed()
-        self._transactions.operations.end_all(step.error)
+        self._transactions.operations.stop_all(step.error)
 
     def _end_producer(self, step: EndProducer) -> None:
         self._transactions.accepting_changed()
-        self._transactions.operations.end_all(step.error)
+        self._transactions.operations.stop_all(step.error)
         self._host.crash(step.error)
 
     def _confirm_commit(self, _: ConfirmCommit) -> None:
