@@ -29,6 +29,8 @@ class TransactionParts:
     """Groups whose offsets are part of it."""
     recorded: list[tuple[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]]] = attrs.Factory(list)
     """Offsets that were not sent yet, with the facts of the group under which they were recorded, in the order of their requests."""
+    late_offsets: dict[tuple[str, TopicPartition], OffsetAndMetadata] = attrs.Factory(dict)
+    """By group and partition: offsets of requests without an answer, which were repeated, and may be executed late."""
     records_sent: bool = False
     opened: bool = False
     """The coordinator has it open: an answer said so, or a record of it was written."""
@@ -111,3 +113,9 @@ class TransactionParts:
         else:
             newest = of_group[-1]
             self.recorded[newest] = group, self.recorded[newest][1] | dict(offsets)
+
+    def may_undo(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
+        """Whether a late request may replace one of these offsets by another one, which the transaction would commit."""
+        return any(
+            self.late_offsets.get((group_id, place), offset) != offset for place, offset in offsets.items()
+        )

@@ -130,6 +130,22 @@ TRANSACTIONAL: Final = (
         "tests/state/transactions/test_dialogues.py::test_offsets_keep_the_facts_under_which_they_were_recorded",
     ),
     _mutant(
+        "offsets-undone-late",
+        "_state/transactions/dialogues/adding.py",
+        "    if current.parts.may_undo(group.group_id, offsets):",
+        "    if False:",
+        "A request with offsets that got no answer arrives late, and the commit takes them instead of the newer ones.",
+        "tests/state/transactions/test_dialogues.py::test_offsets_that_a_late_request_may_replace",
+    ),
+    _mutant(
+        "refused-commit-goes-on",
+        "_net/transactions/operations.py",
+        "        self.replace_all(lambda _: error)",
+        "        for operation in list(self._going_on):\n            operation.end(error)",
+        "The producer ends while a commit waits: the commit is executed without the refused part, and denied.",
+        "tests/simulation/transactions/test_refused_commits.py",
+    ),
+    _mutant(
         "group-ends-the-producer",
         "_state/transactions/dialogues/requirement.py",
         "        if last is reply and _is_of_a_leader(reply) and current.parts.is_newest:",

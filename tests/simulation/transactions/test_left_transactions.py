@@ -171,6 +171,29 @@ def test_a_request_that_was_repeated_may_come_late(api: str, end: str) -> None:
     simulate(play, 1, transaction_version=1)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_offsets_of_a_request_that_was_repeated_may_come_late(version: int) -> None:
+    """They would replace those that were sent after them: the transaction is aborted, and the next one works."""
+
+    async def play(world: World) -> None:
+        producer = await _stage(world)
+        await producer.begin_transaction()
+        world.kafka.faults.cut(before=True, api="TxnOffsetCommit")
+        await producer.send_offsets_to_transaction({(SOURCE, 0): 1}, GROUP)
+        with pytest.raises(TransactionAbortedError, match="may replace later offsets") as caught:
+            await producer.send_offsets_to_transaction({(SOURCE, 0): 2}, GROUP)
+        assert caught.value.retriable
+        await producer.abort_transaction()
+        async with producer.transaction() as tx:
+            for offset in (1, 2):
+                tx.send_offsets({(SOURCE, 0): offset}, GROUP)
+            await producer.send(TOPIC, b"second", partition=0)
+        assert world.kafka.committed_offset(GROUP, SOURCE) == 2
+        await _works(world, producer)
+
+    simulate(play, 1, transaction_version=version)
+
+
 def test_a_transaction_that_finds_no_memory_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one begins."""
 

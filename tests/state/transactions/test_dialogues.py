@@ -11,7 +11,7 @@ from aioproducer._state.identity.standing import NOBODY, Standing
 from aioproducer._state.transactions.coordinator_verdicts import Request
 from aioproducer._state.transactions.dialogues.adding import add_partitions, deliver_offsets
 from aioproducer._state.transactions.dialogues.background import pending_work
-from aioproducer._state.transactions.dialogues.ending import abort
+from aioproducer._state.transactions.dialogues.ending import abort, commit
 from aioproducer._state.transactions.dialogues.handles import end_handle
 from aioproducer._state.transactions.dialogues.initializing import change_id, initialization
 from aioproducer._state.transactions.dialogues.renewal import renew
@@ -19,6 +19,7 @@ from aioproducer._state.transactions.dialogues.steps import (
     Adding,
     AddPartitions,
     ChangeCoordinator,
+    ConfirmCommit,
     Describe,
     EndCalls,
     EndProducer,
@@ -176,6 +177,34 @@ def test_offsets_keep_the_facts_under_which_they_were_recorded() -> None:
     assert play(deliver_offsets(current), *[reply(OFFSETS)] * 4).requests == [OFFSETS] * 4
 
 
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize(
+    ("lost", "place", "offset", "state"),
+    [
+        (1, ("readers", 0), 9, State.ABORTABLE),
+        (1, ("readers", 0), 5, State.IN_TRANSACTION),
+        (1, ("readers", 1), 9, State.IN_TRANSACTION),
+        (1, ("others", 0), 9, State.IN_TRANSACTION),
+        (0, ("readers", 0), 9, State.IN_TRANSACTION),
+    ],
+)
+def test_offsets_that_a_late_request_may_replace(
+    level: int, lost: int, place: tuple[str, int], offset: int, state: State
+) -> None:
+    """A request without an answer was repeated. Executed late, it would set the former offset of the partition again."""
+    current = transaction(level)
+    current.parts.groups.update(("readers", "others"))
+    current.record_offsets({TopicPartition("s", 0): OffsetAndMetadata(5)}, GroupMetadata("readers"))
+    play(deliver_offsets(current), reply(OFFSETS, lost=lost))
+    group, partition = place
+    current.record_offsets({TopicPartition("s", partition): OffsetAndMetadata(offset)}, GroupMetadata(group))
+    fails = state is State.ABORTABLE
+    played = play(deliver_offsets(current), *[reply(OFFSETS)] * (not fails))
+    assert current.table.state is state
+    assert isinstance(played.error, TransactionAbortedError) is fails
+    assert current.table.passes()
+
+
 @pytest.mark.parametrize(
     ("epoch", "kind", "state"),
     [
@@ -271,6 +300,16 @@ def test_the_error_names_what_the_state_fits(answer: tuple[int, Standing], names
     assert type(error) is ProducerFencedError
     assert ("exceeded its time limit of 60 s" in str(error)) is names_both
     assert "another producer took over" in str(error)
+
+
+def test_the_error_names_what_fits_a_late_request_too() -> None:
+    """Behind a commit, a late request may have opened an empty transaction, which the coordinator has aborted at its limit."""
+    current = transaction(1, State.COMMITTING)
+    current.parts.opened = current.parts.has_lost_attempts = True
+    current.parts.partitions.add(("t", 0))
+    played = play(commit(current), reply(COMMIT), [(0, OUT_OF_TIME)])
+    assert "exceeded its time limit of 60 s" in str(played.error)
+    assert [type(step) for step in played.steps[-2:]] == [ConfirmCommit, EndProducer]
 
 
 # -- epochs

@@ -20,6 +20,7 @@ from aioproducer._state.transactions.dialogues.steps import (
 from aioproducer._state.transactions.replies import abortable_error
 from aioproducer._state.transactions.table import State
 from aioproducer._wire.error_codes import ErrorCode
+from aioproducer.errors import TransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,10 +71,18 @@ def _deliver_group(current: CurrentTransaction) -> Dialogue[None]:
     if not current.parts.recorded:
         return
     group, offsets = current.parts.recorded.pop(0)
+    if current.parts.may_undo(group.group_id, offsets):
+        text = f"an earlier request with offsets of group {group.group_id!r} got no answer, and may replace later offsets"
+        yield from current.failed(TransactionError(text, retriable=True))
+        raise current.table.aborted(f"{Request.COMMIT_OFFSETS.value} is not possible")
     yield from _add_group(current, group.group_id)
     attempts = _OffsetAttempts(CommitOffsets(current.identity, group, dict(offsets)))
-    yield from _added(current, AskGroup(group.group_id, Request.COMMIT_OFFSETS, attempts), attempts.final)
+    step = AskGroup(group.group_id, Request.COMMIT_OFFSETS, attempts)
+    reply = yield from _added(current, step, attempts.final)
     current.parts.opened = True
+    if reply.lost:
+        late = {(group.group_id, place): offset for place, offset in offsets.items()}
+        current.parts.late_offsets.update(late)
 
 
 def _add_group(current: CurrentTransaction, group_id: str) -> Dialogue[None]:
@@ -120,7 +129,7 @@ def _as_it_is(reply: Reply) -> Reply:
 
 def _added(
     current: CurrentTransaction, step: Ask | AskGroup, final: Callable[[Reply], Reply] = _as_it_is
-) -> Dialogue[None]:
+) -> Dialogue[Reply]:
     """Until the answer is there, the coordinator may have more to end than is known here. `final`: the reply that counts."""
     parts = current.parts
     before, parts.in_doubt = parts.in_doubt, True
@@ -133,3 +142,4 @@ def _added(
         # The transaction is aborted already; the answer came with the call.
         raise abortable_error(reply)
     yield from require(current, reply)
+    return reply
