@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 Json = Mapping[str, Any]
 
 API_KEYS = frozenset(
-    {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 17, 18, 19, 20, 22, 24, 25, 26, 28, 32, 36, 37, 60, 65, 66}
+    {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 17, 18, 19, 20, 22, 24, 25, 26, 28, 32, 36, 37, 55, 60, 65, 66, 71}
 )
 HEADERS = ("RequestHeader", "ResponseHeader")
 # Inside a request header "request" adds nothing: `header.api_key` reads better than `header.request_api_key`.
@@ -187,6 +187,25 @@ def _table_source(messages: tuple[Message, ...]) -> list[str]:
     return [*lines, "}"]
 
 
+def _renamed_apart(request: Message, response: Message) -> Message:
+    """The response, where structs that both have by name take the name of the response before theirs."""
+    both = {each.name for each in request.structs} & {each.name for each in response.structs}
+    renamed = {name: f"{response.name}{name}" for name in both}
+    structs = tuple(
+        struct._replace(
+            name=renamed.get(struct.name, struct.name),
+            fields=tuple(_retyped(field, renamed) for field in struct.fields),
+        )
+        for struct in response.structs
+    )
+    return response._replace(structs=structs)
+
+
+def _retyped(field: Json, renamed: Mapping[str, str]) -> Json:
+    name = field["type"].removeprefix("[]")
+    return {**field, "type": field["type"].replace(name, renamed.get(name, name))}
+
+
 def _no_name_twice(messages: tuple[Message, ...]) -> None:
     names = [struct.name for each in messages for struct in each.structs]
     if len(names) != len(set(names)):
@@ -282,7 +301,7 @@ def generate(jar: Path) -> dict[str, str]:
         name = request["name"].removesuffix("Request")
         response = known[f"{name}Response"]
         files[f"{snake(name)}.py"] = _api_module(
-            request["apiKey"], message(request), message(response), jar.name
+            request["apiKey"], asked := message(request), _renamed_apart(asked, message(response)), jar.name
         )
     index = _index_module([name.removesuffix(".py") for name in files], jar.name)
     headers = _header_module(tuple(message(known[name]) for name in HEADERS), jar.name)

@@ -19,6 +19,7 @@ COMMANDS = {
     "produce": "Send the lines of files or of standard input.",
     "perf": "Measure throughput and latency, with the flags of Kafka's own tool.",
     "broker": "Run an embedded Kafka for local development.",
+    "doctor": "Examine the way to a cluster, and tell what to do about each failure.",
     "audit": "Verify the records of topics with Spark.",
 }
 

@@ -90,3 +90,15 @@ async def test_the_brokers_are_those_to_talk_to(client: WireClient, address: str
     assert [f"{broker.host}:{broker.port}" for broker in response.brokers] == [address]
     assert [broker.node_id for broker in response.brokers] == [1]
     assert (response.controller_id, len(response.cluster_id), response.error_code) == (1, 22, 0)
+
+
+@pytest.mark.parametrize("version", [8, 9, 12])
+async def test_allowed_operations_are_told_on_request(client: WireClient, name: str, version: int) -> None:
+    """Without an authorizer all operations are allowed; nothing is told to those who do not ask."""
+    await client.create_topic(name)
+    topics = [MetadataRequestTopic(name=name)]
+    asking = MetadataRequest(topics, include_topic_authorized_operations=True)
+    told = (await client.ask(asking, version)).topics[0].topic_authorized_operations
+    assert told == sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+    told = (await client.ask(MetadataRequest(topics), version)).topics[0].topic_authorized_operations
+    assert told == -(1 << 31)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ from aioproducer._wire.messages.create_topics import (
 from aioproducer._wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from aioproducer._wire.messages.describe_cluster import DescribeClusterRequest
 from aioproducer._wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from aioproducer._wire.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
 from tests.contract.client import WireClient, until
 
-TOPIC = 2
+TOPIC, BROKER = 2, 4
 
 
 async def _create(client: WireClient, *topics: CreatableTopic, version: int = 7, **fields: Any) -> Any:
@@ -211,6 +213,34 @@ async def test_settings_of_a_topic_that_is_not_there(client: WireClient, name: s
     """They are UNKNOWN_TOPIC_OR_PARTITION."""
     request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, name, None)])
     assert (await client.ask(request, 4)).results[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_broker_describes_itself_only(client: WireClient) -> None:
+    """The id of a node in the question for its settings proves which node answers."""
+    keys = ["node.id", "auto.create.topics.enable"]
+    request = DescribeConfigsRequest([DescribeConfigsResource(BROKER, "1", keys)])
+    [result] = (await client.ask(request, 4)).results
+    assert {one.name: one.value for one in result.configs} == {
+        "node.id": "1",
+        "auto.create.topics.enable": "false",
+    }
+    request = DescribeConfigsRequest([DescribeConfigsResource(BROKER, "7", keys)])
+    [result] = (await client.ask(request, 4)).results
+    assert (result.error_code, list(result.configs)) == (ErrorCode.INVALID_REQUEST, [])
+    assert result.error_message == "Unexpected broker id, expected 1 or empty string, but received 7"
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_the_controller_tells_its_time(client: WireClient, version: int) -> None:
+    """From version 1 on, the time of the last fetch of the leader of the quorum is its present time."""
+    request = DescribeQuorumRequest([TopicData("__cluster_metadata", [PartitionData(0)])])
+    before = time.time()
+    response = await client.ask(request, version)
+    [partition] = response.topics[0].partitions
+    assert (response.error_code, partition.error_code, partition.leader_id) == (0, 0, 1)
+    [leader] = [one for one in partition.current_voters if one.replica_id == 1]
+    if version >= 1:
+        assert abs(leader.last_fetch_timestamp / 1000 - before) < 5
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -11,6 +11,7 @@ import anyio
 from aioproducer._state.admission.checking import checked_topic
 from aioproducer._state.admission.topic_errors import (
     REFUSALS,
+    may_write,
     refusal_of,
     said_of_topic,
 )
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 # Brokers that answer know their topics, except for one that was created just now.
 MADE_JUST_NOW = 3.0
-# A bit for each of Kafka's operations; without an authorizer all are set, and before 2.3 the field is absent.
-WRITE = 1 << 4
-NOT_TOLD = -(1 << 31)
 
 
 async def check_all(session: Session, names: Iterable[str], timeout: float) -> dict[str, int]:
@@ -95,7 +93,6 @@ def _is_there(topic: MetadataResponseTopic) -> bool:
     name = topic.name or ""
     if topic.error_code in REFUSALS:
         raise refusal_of(name, topic.error_code)
-    told = topic.topic_authorized_operations
-    if topic.error_code == 0 and told != NOT_TOLD and not told & WRITE:
+    if topic.error_code == 0 and not may_write(topic.topic_authorized_operations):
         raise AuthorizationError("the principal may describe the topic, but not write it", topic=name)
     return bool(topic.partitions)

@@ -30,7 +30,16 @@ from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError, ProtocolError
 from aioproducer.security.tls.failures import tls_failure
 
-__all__ = ["SOCKETS", "SOFTWARE_VERSION", "Network", "dial", "is_refused_everywhere"]
+__all__ = [
+    "SOCKETS",
+    "SOFTWARE_VERSION",
+    "Attempts",
+    "Network",
+    "dial",
+    "is_refused_everywhere",
+    "meaning",
+    "resolve",
+]
 
 # Told to brokers for their statistics of clients (KIP-511). A test compares it with pyproject.toml.
 SOFTWARE_VERSION = "0.2.0.dev20261123"
@@ -94,15 +103,15 @@ async def dial(
     loop = asyncio.get_running_loop()
     limit = config.socket_connection_setup_timeout_ms / 1000 if setup_timeout is None else setup_timeout
     deadline = loop.time() + limit
-    addresses = await _resolve(endpoint, limit, network)
-    attempts = _Attempts(endpoint, config, security, network)
+    addresses = await resolve(endpoint, limit, network)
+    attempts = Attempts(endpoint, config, security, network)
     failures: list[tuple[str, Exception]] = []
     for index, address in enumerate(addresses):
         share = max(0.0, deadline - loop.time()) / (len(addresses) - index)
         try:
             return await attempts.connect(address, share)
         except (OSError, AuthenticationError, ProtocolError) as error:
-            failure = _meaning(error, endpoint, security)
+            failure = meaning(error, endpoint, security)
             if is_refused_everywhere(failure):
                 raise
             failures.append((joined(address, endpoint.port), failure.with_traceback(None)))
@@ -114,7 +123,7 @@ def is_refused_everywhere(error: Exception) -> bool:
     return isinstance(error, AuthenticationError) and error.reason in _OF_ALL_ADDRESSES
 
 
-async def _resolve(endpoint: BrokerEndpoint, limit: float, network: Network) -> list[str]:
+async def resolve(endpoint: BrokerEndpoint, limit: float, network: Network) -> list[str]:
     """The host's addresses, in the order in which the resolver gives them."""
     host, broker = endpoint.host, endpoint.name
     if _is_address(host):
@@ -139,7 +148,7 @@ async def look_up(host: str, port: int) -> list[Any]:
 
 
 @attrs.frozen
-class _Attempts:
+class Attempts:
     """The attempts at the addresses of one broker."""
 
     endpoint: BrokerEndpoint
@@ -237,7 +246,7 @@ def _unresolved(broker: str, why: str) -> BrokerUnavailableError:
     return BrokerUnavailableError(f"the broker's host name cannot be resolved: {why}", broker=broker)
 
 
-def _meaning(error: Exception, endpoint: BrokerEndpoint, security: SecurityProtocol) -> Exception:
+def meaning(error: Exception, endpoint: BrokerEndpoint, security: SecurityProtocol) -> Exception:
     """The error, or the meaning that it has for TLS."""
     # With TLS 1.3, a broker refuses the certificate of a client after the handshake, as the end of the connection.
     cause = error.cause if isinstance(error, BrokerUnavailableError) else error

@@ -20,7 +20,7 @@ from aioproducer.security.tls.settings import PemText, StoreFile
 if TYPE_CHECKING:
     from aioproducer.security.tls.settings import PemIdentity, TlsSettings
 
-__all__ = ["make_context"]
+__all__ = ["make_context", "own_certificates"]
 
 _MISMATCHES = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
 
@@ -44,6 +44,14 @@ def make_context(settings: TlsSettings) -> ssl.SSLContext:
     if settings.identity is not None:
         _load(settings.identity, partial(_identify, context, settings.identity, settings.key_password))
     return context
+
+
+def own_certificates(settings: TlsSettings) -> str:
+    """The certificates of this client as PEM text; empty where it has none. The same errors as above."""
+    source, found = settings.identity, [""]
+    if source is not None:
+        _load(source, lambda: found.append(_identity(source, settings.key_password).certificates))
+    return found[-1]
 
 
 def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:

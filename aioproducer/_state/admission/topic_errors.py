@@ -16,6 +16,15 @@ from aioproducer.errors import (
 REFUSALS = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 MISSING = "check its name, or create it: the brokers do not create it by themselves, or have not done so yet"
 
+# A bit for each of Kafka's operations; without an authorizer all are set, and before 2.3 the field is absent.
+_WRITE = 1 << 4
+_NOT_TOLD = -(1 << 31)
+
+
+def may_write(operations: int) -> bool:
+    """Whether the `topic_authorized_operations` of an answer allow writes; True where brokers do not tell them."""
+    return operations == _NOT_TOLD or bool(operations & _WRITE)
+
 
 def said_of_topic(code: int) -> BrokerError:
     """The brokers' answer about a topic, as the cause of the caller's error."""

@@ -54,6 +54,10 @@ class BrokerVersions:
             return at_most
         return version
 
+    def named_ranges(self) -> dict[str, tuple[int, int]]:
+        """The ranges of the broker by Kafka's names of the APIs."""
+        return {APIS[key].name: each for key, each in self.ranges.items()}
+
     def _no_common_version(self, api_key: int, at_most: int | None, at_least: int = 0) -> ProtocolError:
         name = APIS[api_key].name
         low, high = _our_range(api_key)

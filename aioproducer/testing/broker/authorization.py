@@ -79,6 +79,12 @@ class Allow:
         return described or operation in self.operations or "ALL" in self.operations
 
 
+# The operations on topics, by Kafka's numbers for them; an answer has a bit for each.
+_OPERATIONS_ON_TOPICS: Final = {"READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8}
+_ON_SETTINGS_OF_TOPICS: Final = 1 << 10 | 1 << 11
+"""DESCRIBE_CONFIGS and ALTER_CONFIGS, which everybody may do here."""
+ALL_ON_TOPICS: Final = sum(1 << number for number in _OPERATIONS_ON_TOPICS.values()) | _ON_SETTINGS_OF_TOPICS
+
 Permissions = Mapping[str, Sequence[Allow]]
 """By user; a user without an entry may do nothing."""
 
@@ -93,6 +99,13 @@ class Authorizer:
     def may(self, operation: str, kind: str, name: str | None = None) -> bool:
         """Whether the operation is allowed; with a name of None, on anything of the kind."""
         return any(one.covers(operation, kind, name) for one in self.allowed)
+
+    def topic_operations(self, topic: str) -> int:
+        """The operations on a topic that are allowed, a bit for each."""
+        own = (
+            1 << number for name, number in _OPERATIONS_ON_TOPICS.items() if self.may(name, "topic", topic)
+        )
+        return sum(own) | _ON_SETTINGS_OF_TOPICS
 
     def denials(self, api_key: int, request: Any, subjects: Sequence[Subject] | None) -> Iterator[Fault]:
         """The errors of a request that is not allowed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -11,7 +12,7 @@ from aioproducer._wire.codec import RequestHeader, encode_response
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import ProtocolError
 from aioproducer.testing.broker.authentication.session import Authentication, Session
-from aioproducer.testing.broker.authorization import Authorizer, Permissions, error_of
+from aioproducer.testing.broker.authorization import ALL_ON_TOPICS, Authorizer, Permissions, error_of
 from aioproducer.testing.broker.call import Call, Handler, Later, Message, NoAnswer
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node
 from aioproducer.testing.broker.effects import Close, Dialogue, HalfClose, Wait, Write, WriteCut, never
@@ -83,11 +84,13 @@ class Broker:
             plan = Plan((error_of(ErrorCode.ILLEGAL_SASL_STATE),))
         else:
             plan = self.rules.plan(Asked(self.node.id, header.api_key, header.client_id, subjects, step))
+        operations: Callable[[str], int] = _all_operations
         if self.permissions is not None and session.user is not None:
             user = Authorizer(self.permissions.get(session.user, ()), self.cluster)
             plan = Plan((*plan.faults, *user.denials(header.api_key, request, subjects)))
+            operations = user.topic_operations
         yield from self._go_through(
-            handler, Call(self.cluster, self.node, session, header, request, plan, seen)
+            handler, Call(self.cluster, self.node, session, header, request, plan, seen, operations)
         )
 
     def _speaks(self, handler: Handler, header: RequestHeader) -> bool:
@@ -173,6 +176,10 @@ def _changed(message: Any, plan: Plan, throttle: Throttle | None) -> Any:
     for alter in plan.all_of(Alter):
         message = alter.change(message)
     return message
+
+
+def _all_operations(_topic: str) -> int:
+    return ALL_ON_TOPICS
 
 
 def _transactional_id(request: Any) -> str | None:

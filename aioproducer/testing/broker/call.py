@@ -30,6 +30,8 @@ class Call:
     request: Any
     plan: Plan
     seen: SeenRequest
+    topic_operations: Callable[[str], int]
+    """The operations on a topic that this user may do, a bit for each."""
 
     @property
     def version(self) -> int:

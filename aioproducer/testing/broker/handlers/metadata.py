@@ -9,6 +9,7 @@ answer. The answer to a request that creates a topic does not have the topic yet
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.metadata import (
@@ -23,6 +24,8 @@ from aioproducer.testing.broker.call import Call, Handler, Message
 from aioproducer.testing.broker.cluster.cluster import Cluster
 from aioproducer.testing.broker.cluster.topics import NO_LEADER, NO_TOPIC_ID, Partition, Topic, invalid_name
 from aioproducer.testing.broker.rules import Subject
+
+_NOT_TOLD: Final = -(1 << 31)
 
 
 def subjects(request: MetadataRequest, cluster: Cluster) -> tuple[Subject, ...] | None:
@@ -87,6 +90,11 @@ def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
         name=topic.name,
         topic_id=topic.id,
         partitions=[_describe_partition(call, topic.name, partition) for partition in topic.partitions],
+        topic_authorized_operations=(
+            call.topic_operations(topic.name)
+            if call.request.include_topic_authorized_operations
+            else _NOT_TOLD
+        ),
     )
 
 

@@ -1,0 +1,290 @@
+"""Opening a connection to one address, with the time of each step, and the step that failed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import attrs
+
+from aioproducer._net.connecting.connection.asking import ask
+from aioproducer._net.connecting.dialing import SOCKETS, Attempts, dial, meaning
+from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
+from aioproducer._net.diagnosing.peers import peer_at, presented_certificate
+from aioproducer._state.connecting.allowed import require_allowed
+from aioproducer._state.connecting.dialogue import Ask, Await, Dialogue
+from aioproducer._state.diagnosing.facts import Opening, Peer, Step, Tls
+from aioproducer._wire.apis import SASL_HANDSHAKE
+from aioproducer._wire.codec import decode_response
+from aioproducer._wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from aioproducer.errors import AuthenticationError, KafkaError
+from aioproducer.security.tls.certificate import read_certificate
+
+if TYPE_CHECKING:
+    from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._state.connecting.endpoint import BrokerEndpoint
+    from aioproducer._state.connecting.opening import BrokerVersions
+    from aioproducer._state.connecting.sessions import AuthenticatedSession
+    from aioproducer.config import ProducerConfig
+
+__all__ = ["Door", "FirstLogin"]
+
+# The mechanisms that a broker offers are part of its answer to any other one.
+_NO_MECHANISM = "NONE-OF-THESE"
+
+
+class FirstLogin:
+    """The first authentication of an examination; others wait for it: refused credentials are not tried again and again.
+
+    They wait for a part of their time only: a broker that does not answer holds up no other.
+    """
+
+    def __init__(self, longest_wait: float) -> None:
+        self._longest_wait = longest_wait
+        self._begun = False
+        self._over = asyncio.Event()
+        self.refusal: AuthenticationError | None = None
+
+    async def turn(self) -> AuthenticationError | None:
+        """Wait for the first authentication; gives its refusal."""
+        if self._begun:
+            with anyio.move_on_after(self._longest_wait):
+                await self._over.wait()
+        self._begun = True
+        return self.refusal
+
+    def ended(self, error: BaseException | None) -> None:
+        """An authentication is over."""
+        if isinstance(error, AuthenticationError) and error.reason in ("credentials", "mechanism", "token"):
+            self.refusal = error
+        self._over.set()
+
+
+class _Skipped(Exception):  # noqa: N818  # no failure: it ends an opening that goes no further
+    """The credentials were refused elsewhere."""
+
+
+@attrs.frozen
+class Door:
+    """The ways to open connections, which all attempts of an examination share.
+
+    With `only_tcp` nothing is said over a connection: the settings of its security cannot be used.
+    """
+
+    config: ProducerConfig
+    security: SecurityProtocol
+    login: FirstLogin
+    only_tcp: bool = False
+
+    async def open(
+        self, endpoint: BrokerEndpoint, address: str, limit: float
+    ) -> tuple[Opening, Connection | None]:
+        """Open a connection to this address of the endpoint within `limit` seconds; None where a step fails.
+
+        A failure is followed up: the protocol at the port, the certificate, the mechanisms that the broker offers.
+        """
+        opening = Opening(endpoint.host, endpoint.port, address)
+        try:
+            endpoint.require_valid()
+            require_allowed(endpoint, self.config.allowed_brokers, self.config.bootstrap_servers)
+        except KafkaError as error:
+            opening.failed, opening.error = Step.DNS, error
+            return opening, None
+        if self.only_tcp:
+            await self._connect(opening, limit)
+            return opening, None
+        connection = await self._attempt(opening, endpoint, limit)
+        if connection is None and opening.failed is not None:
+            with anyio.move_on_after(limit / 2):
+                await self._follow_up(opening, endpoint, limit / 2)
+        return opening, connection
+
+    async def dial(self, endpoint: BrokerEndpoint, limit: float) -> Connection:
+        """A connection to any address of the endpoint."""
+        return await dial(endpoint, self.config, self.security, setup_timeout=limit)
+
+    async def offered_at(self, endpoint: BrokerEndpoint, limit: float) -> tuple[str, ...]:
+        """The mechanisms of SASL that a broker offers; none where it has no SASL, or cannot be asked."""
+        without = attrs.evolve(self.security, authenticate=None)
+        with contextlib.suppress(OSError, KafkaError):
+            connection = await dial(endpoint, self.config, without, setup_timeout=limit)
+            try:
+                version = connection.versions.choose(SASL_HANDSHAKE)
+                frame = await ask(
+                    connection, Ask(SaslHandshakeRequest(_NO_MECHANISM), version), timeout=limit
+                )
+                return tuple(decode_response(SaslHandshakeResponse, version, frame)[1].mechanisms)
+            finally:
+                connection.close()
+        return ()
+
+    async def _connect(self, opening: Opening, limit: float) -> None:
+        trace = _Trace(opening, self.login)
+        try:
+            async with asyncio.timeout(limit):
+                (await _connected_socket(opening.address, opening.port)).close()
+        except OSError as error:
+            opening.failed, opening.error = Step.TCP, error
+        else:
+            trace.passed()
+            opening.unusable = "the configuration cannot be used"
+
+    async def _attempt(self, opening: Opening, endpoint: BrokerEndpoint, limit: float) -> Connection | None:
+        trace = _Trace(opening, self.login)
+        traced = attrs.evolve(self.security, authenticate=trace.authentication(self.security.authenticate))
+        attempts = Attempts(endpoint, self.config, traced, trace)
+        try:
+            connection = await attempts.connect(opening.address, limit)
+        except _Skipped:
+            return None
+        except (OSError, KafkaError) as error:
+            opening.failed, opening.error = trace.step, meaning(error, endpoint, self.security)
+            opening.has_answered = trace.connection is not None and trace.connection.answers > 0
+            opening.verify_code = getattr(error, "verify_code", None)
+            if isinstance(opening.error, AuthenticationError) and "certificate" in (
+                opening.error.reason or ""
+            ):
+                opening.failed = Step.TLS  # with TLS 1.3 the refusal arrives after the handshake
+            return None
+        trace.passed()
+        session = connection.gate.session
+        opening.versions = connection.versions
+        opening.session_lifetime = session.lifetime if session is not None and session.has_end else None
+        return connection
+
+    async def _follow_up(self, opening: Opening, endpoint: BrokerEndpoint, limit: float) -> None:
+        over_tls = self.security.tls_context is not None
+        if opening.failed is Step.SASL:
+            opening.offered = await self.offered_at(endpoint, limit)
+        elif opening.has_answered or opening.failed is Step.TCP:
+            return
+        elif opening.verify_code is None:
+            opening.peer = await peer_at(
+                opening.address, opening.port, endpoint.server_name, over_tls=over_tls, limit=limit
+            )
+            if (
+                over_tls
+                and opening.peer not in (Peer.TLS, Peer.HTTPS, Peer.HTTP)
+                and await self._is_kafka_without_tls(endpoint, opening, limit)
+            ):
+                opening.peer = Peer.KAFKA
+        else:
+            opening.certificate = await presented_certificate(
+                opening.address, opening.port, endpoint.server_name
+            )
+
+    async def _is_kafka_without_tls(self, endpoint: BrokerEndpoint, opening: Opening, limit: float) -> bool:
+        with contextlib.suppress(OSError, KafkaError):
+            attempts = Attempts(endpoint, self.config, PLAINTEXT, SOCKETS)
+            (await attempts.connect(opening.address, limit)).close()
+            return True
+        return False
+
+
+class _Trace:
+    """The network and the authentication of one opening, which note the steps that were passed."""
+
+    def __init__(self, opening: Opening, login: FirstLogin) -> None:
+        self._opening = opening
+        self._login = login
+        self._loop = asyncio.get_running_loop()
+        self._since = self._loop.time()
+        self.step = Step.TCP
+        self.connection: Connection | None = None
+
+    def passed(self, following: Step | None = None) -> None:
+        """The present step is passed; `following` begins."""
+        now = self._loop.time()
+        self._opening.seconds[self.step] = now - self._since
+        self._since = now
+        if following is not None:
+            self.step = following
+
+    async def look_up(self, host: str, port: int) -> list[Any]:
+        """Ask the system's resolver."""
+        return await SOCKETS.look_up(host, port)
+
+    async def create_connection(
+        self, make: Callable[[], Connection], address: str, port: int, **tls: Any
+    ) -> tuple[asyncio.BaseTransport, Connection]:
+        """Open a TCP connection, then the session of TLS on it."""
+        # The context of TLS was made since the opening began.
+        self._since = self._loop.time()
+        connected = await _connected_socket(address, port)
+        self.passed(Step.TLS if tls else Step.PROTOCOL)
+        try:
+            transport, connection = await self._loop.create_connection(make, sock=connected, **tls)
+        except BaseException:
+            connected.close()
+            raise
+        self.connection = connection
+        if tls:
+            self.passed(Step.PROTOCOL)
+            self._opening.tls = _tls_of(transport.get_extra_info("ssl_object"))
+        return transport, connection
+
+    def authentication(
+        self, authenticate: Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]] | None
+    ) -> Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]] | None:
+        """The same authentication, noted; None where there is none."""
+        if authenticate is None:
+            return None
+        begin = authenticate
+
+        def noted(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
+            self._opening.versions = versions
+            self.passed(Step.SASL)
+            refusal = yield from Await("the first authentication", self._login.turn)
+            if refusal is not None:
+                self._opening.sasl_skipped = "the credentials were refused elsewhere, and not tried again"
+                raise _Skipped
+            error: BaseException | None = None
+            try:
+                return (yield from begin(endpoint, versions))
+            except BaseException as raised:
+                error = raised
+                raise
+            finally:
+                self._login.ended(error)
+                del error
+
+        return noted
+
+
+async def _connected_socket(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    connected = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connected.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connected, (address, port))
+    except BaseException:
+        connected.close()
+        raise
+    return connected
+
+
+def _tls_of(session: ssl.SSLObject | None) -> Tls | None:
+    if session is None:
+        return None
+    cipher = session.cipher()
+    chain = (read_certificate(der) for der in _chain_of(session))
+    return Tls(
+        session.version() or "",
+        cipher[0] if cipher else "",
+        tuple(certificate for certificate in chain if certificate is not None),
+    )
+
+
+def _chain_of(session: ssl.SSLObject) -> Iterator[bytes]:
+    verified = getattr(session, "get_verified_chain", None)  # from Python 3.13 on
+    if verified is not None:
+        yield from verified()
+        return
+    own = session.getpeercert(binary_form=True)
+    if own is not None:
+        yield own

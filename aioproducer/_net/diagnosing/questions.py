@@ -1,0 +1,206 @@
+"""The questions of an examination: each of them changes nothing but the producer id that InitProducerId allocates."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from aioproducer._net.connecting.connection.asking import answer_to
+from aioproducer._state.diagnosing.advertised import Identity
+from aioproducer._state.diagnosing.cluster import ClockReading
+from aioproducer._state.diagnosing.identity import TransactionFacts
+from aioproducer._wire.apis import DESCRIBE_TRANSACTIONS, FIND_COORDINATOR
+from aioproducer._wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from aioproducer._wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    PartitionData,
+    TopicData,
+)
+from aioproducer._wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from aioproducer._wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
+
+if TYPE_CHECKING:
+    from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._state.connecting.opening import BrokerVersions
+
+__all__ = ["Questions"]
+
+R = TypeVar("R", bound=tuple[Any, ...])
+
+_TOPIC, _BROKER = 2, 4
+_TRANSACTION: Final = 1
+_QUORUM_TOPIC: Final = "__cluster_metadata"
+_SETTINGS: Final = ("min.insync.replicas", "max.message.bytes", "cleanup.policy")
+_DESCRIBE_QUORUM: Final = 55
+_FIRST_WITH_TIMES: Final = 1
+_FIRST_WITH_SEVERAL_KEYS: Final = 4
+
+
+class Questions:
+    """Questions over the open connections: the next one is used where one has ended."""
+
+    def __init__(self, connections: Sequence[Connection]) -> None:
+        self._connections = connections
+
+    async def ask(
+        self,
+        message: tuple[Any, ...] | Callable[[BrokerVersions], tuple[Any, ...]],
+        response: type[R],
+        limit: float,
+    ) -> R:
+        """The answer of the first connection that gives one; raises the error of the last one.
+
+        The message may depend on the versions of the broker.
+        """
+        until = asyncio.get_running_loop().time() + limit
+        failure: KafkaError = BrokerUnavailableError("no connection is left")
+        for connection in self._connections:
+            left = until - asyncio.get_running_loop().time()
+            if connection.closed or left <= 0:
+                continue
+            asked = message(connection.versions) if callable(message) else message
+            try:
+                return await answer_to(connection, asked, response, timeout=left)
+            except (BrokerUnavailableError, ProtocolError) as error:
+                failure = error
+        raise failure
+
+    async def metadata(self, topics: Sequence[str], limit: float) -> MetadataResponse:
+        """The brokers, and these topics, which are not created."""
+        question = MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in topics],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+        )
+        return await self.ask(question, MetadataResponse, limit)
+
+    async def topic_settings(
+        self, topics: Sequence[str], limit: float
+    ) -> dict[str, Mapping[str, str | None] | None]:
+        """The settings of each topic; None where this client may not read them."""
+        answer = await self.ask(
+            DescribeConfigsRequest([DescribeConfigsResource(_TOPIC, name, _SETTINGS) for name in topics]),
+            DescribeConfigsResponse,
+            limit,
+        )
+        return {result.resource_name: _values(result) for result in answer.results}
+
+    async def creates_topics(self, broker: int, limit: float) -> bool | None:
+        """Whether this broker creates missing topics; None where this client may not know."""
+        result = await self._broker_settings(broker, ("auto.create.topics.enable",), limit)
+        told = (_values(result) or {}).get("auto.create.topics.enable")
+        return None if told is None else told == "true"
+
+    async def identity(self, broker: int, limit: float) -> Identity:
+        """The broker at the other end, which refuses a question for the settings of another broker."""
+        answer = await self.metadata((), limit)
+        try:
+            result = await self._broker_settings(broker, ("node.id",), limit)
+        except KafkaError:
+            return Identity(answer.cluster_id)
+        return Identity(answer.cluster_id, result.error_code, result.error_message)
+
+    async def _broker_settings(
+        self, broker: int, names: tuple[str, ...], limit: float
+    ) -> DescribeConfigsResult:
+        answer = await self.ask(
+            DescribeConfigsRequest([DescribeConfigsResource(_BROKER, str(broker), names)]),
+            DescribeConfigsResponse,
+            limit,
+        )
+        if not answer.results:
+            raise ProtocolError("the answer to DescribeConfigs has no result")
+        return answer.results[0]
+
+    async def producer_id(self, limit: float) -> int:
+        """The code of an answer to InitProducerId without a transactional id."""
+        answer = await self.ask(InitProducerIdRequest(None, 60_000), InitProducerIdResponse, limit)
+        return answer.error_code
+
+    async def controller(self, limit: float) -> tuple[int, ClockReading | None, str | None]:
+        """The controller, its clock, and the reason where there is none (-1)."""
+        if not any(_has_times(each) for each in self._connections if not each.closed):
+            return -1, None, "the brokers do not tell it (DescribeQuorum v1, Kafka 3.3)"
+        written = time.time()
+        answer = await self.ask(
+            DescribeQuorumRequest([TopicData(_QUORUM_TOPIC, [PartitionData(0)])]),
+            DescribeQuorumResponse,
+            limit,
+        )
+        answered = time.time()
+        partitions = [each for topic in answer.topics for each in topic.partitions]
+        code = answer.error_code or (partitions[0].error_code if partitions else 0)
+        if code or not partitions:
+            return -1, None, f"the brokers do not tell it (error {code})"
+        leader = partitions[0].leader_id
+        for replica in partitions[0].current_voters:
+            if replica.replica_id == leader and replica.last_fetch_timestamp > 0:
+                return leader, ClockReading(replica.last_fetch_timestamp / 1000, written, answered), None
+        return leader, None, "the controller does not tell its time"
+
+    async def coordinator(self, transactional_id: str, limit: float) -> Coordinator:
+        """The coordinator of a transactional id, with an error code."""
+
+        def question(versions: BrokerVersions) -> FindCoordinatorRequest:
+            if versions.chosen.get(FIND_COORDINATOR, 0) >= _FIRST_WITH_SEVERAL_KEYS:
+                return FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[transactional_id])
+            return FindCoordinatorRequest(transactional_id, _TRANSACTION)
+
+        answer = await self.ask(question, FindCoordinatorResponse, limit)
+        if answer.coordinators:
+            return answer.coordinators[0]
+        return Coordinator(
+            transactional_id,
+            answer.node_id,
+            answer.host,
+            answer.port,
+            answer.error_code,
+            answer.error_message,
+        )
+
+    async def transaction(
+        self, transactional_id: str, coordinator: str, limit: float
+    ) -> TransactionFacts | None:
+        """The state of a transactional id, over a connection to its coordinator; None from a broker that is too old."""
+        if not any(DESCRIBE_TRANSACTIONS in each.versions.chosen for each in self._connections):
+            return None
+        answer = await self.ask(
+            DescribeTransactionsRequest([transactional_id]), DescribeTransactionsResponse, limit
+        )
+        if not answer.transaction_states:
+            raise ProtocolError("the answer to DescribeTransactions has no state")
+        state = answer.transaction_states[0]
+        return TransactionFacts(
+            state.error_code,
+            coordinator,
+            state.transaction_state,
+            state.transaction_start_time_ms / 1000,
+            state.transaction_timeout_ms / 1000,
+            sum(len(topic.partitions) for topic in state.topics),
+        )
+
+
+def _has_times(connection: Connection) -> bool:
+    return connection.versions.chosen.get(_DESCRIBE_QUORUM, 0) >= _FIRST_WITH_TIMES
+
+
+def _values(result: DescribeConfigsResult) -> Mapping[str, str | None] | None:
+    return None if result.error_code else {each.name: each.value for each in result.configs}

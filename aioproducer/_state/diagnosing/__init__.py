@@ -1,0 +1,1 @@
+"""Conclusions about a cluster that is examined: each finding with the advice that belongs to it."""

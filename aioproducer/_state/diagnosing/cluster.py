@@ -1,0 +1,112 @@
+"""The findings of the whole cluster: its id, its brokers, the clock of its controller, the metrics that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from aioproducer._state.connecting.opening import BrokerVersions
+from aioproducer._state.diagnosing.finding import Finding, counted, duration, listed
+from aioproducer.errors import printable
+
+__all__ = ["ClockReading", "clock_finding", "cluster_finding", "mute_cluster", "telemetry_finding"]
+
+_WARNS_BEYOND, _FAILS_BEYOND = 5.0, 300.0
+_GET_TELEMETRY_SUBSCRIPTIONS: Final = 71
+
+
+@attrs.frozen
+class ClockReading:
+    """The clock of the controller, and the clock here when the request was written and when the answer came; seconds."""
+
+    controller: float
+    written: float
+    answered: float
+
+    @property
+    def margin(self) -> float:
+        """Half of the round trip: the reading is as exact as this."""
+        return (self.answered - self.written) / 2
+
+    @property
+    def offset(self) -> float:
+        """How far the clock here is ahead of the controller's."""
+        return (self.written + self.answered) / 2 - self.controller
+
+
+def cluster_finding(
+    told: Mapping[str, str | None], brokers: Mapping[int, str | None], controller: int | None
+) -> Finding:
+    """The finding of the cluster; `told`: the cluster id by bootstrap server, `brokers`: the rack by broker."""
+    ids = sorted({one for one in told.values() if one})
+    racks = sorted({rack for rack in brokers.values() if rack is not None})
+    detail = {
+        "cluster_id": ids[0] if len(ids) == 1 else None,
+        "controller": controller,
+        "brokers": sorted(brokers),
+        "racks": racks,
+    }
+    if len(ids) > 1:
+        where = "; ".join(
+            f"{server} belongs to {printable(one or 'none')}" for server, one in sorted(told.items())
+        )
+        return Finding.fail(
+            f"the bootstrap servers belong to {len(ids)} clusters: {where}",
+            "Let bootstrap.servers name brokers of one cluster: a producer would use any of these.",
+            **detail | {"cluster_ids": dict(told)},
+        )
+    parts = [printable(ids[0]) if ids else "without an id", counted(len(brokers), "broker")]
+    if controller is not None and controller >= 0:
+        parts.append(f"controller {controller}")
+    if racks:
+        parts.append(f"racks {listed([printable(rack) for rack in racks])}")
+    if not brokers:
+        return Finding.fail(
+            ", ".join(parts), "Look at the logs of the brokers: none is registered.", **detail
+        )
+    return Finding.ok(", ".join(parts), **detail)
+
+
+def mute_cluster(error: BaseException, offered: Sequence[str], *, has_tls: bool) -> Finding:
+    """The brokers tell their versions, and no metadata; `offered`: the mechanisms of SASL at this listener."""
+    if not offered:
+        return Finding.fail(
+            str(error), "Look at the logs of the bootstrap servers: they were reached, and did not answer."
+        )
+    names = [printable(name) for name in offered]
+    protocol = "SASL_SSL" if has_tls else "SASL_PLAINTEXT"
+    return Finding.fail(
+        f"the listener wants SASL; it offers {listed(names)}",
+        f"Set security.protocol to {protocol}, sasl.mechanism to one of these, and the credentials.",
+        offered=names,
+    )
+
+
+def clock_finding(reading: ClockReading) -> Finding:
+    """The finding of the clock here, against the one of the controller."""
+    offset, margin = reading.offset, reading.margin
+    direction = "ahead of" if offset > 0 else "behind"
+    within = f"± {duration(margin)}"
+    detail = {"offset_seconds": round(offset, 3), "margin_seconds": round(margin, 3)}
+    summary = f"{duration(abs(offset))} {direction} the controller ({within})"
+    advice = (
+        "Synchronize the clocks of both machines (NTP): timestamps of records, and the retention and expiry that depend on them, are "
+        "off by this much."
+    )
+    beyond = abs(offset) - margin
+    if beyond > _FAILS_BEYOND:
+        return Finding.fail(summary, f"{advice} Tokens and certificates may be refused.", **detail)
+    if beyond > _WARNS_BEYOND:
+        return Finding.warn(summary, advice, **detail)
+    return Finding.ok(summary, **detail)
+
+
+def telemetry_finding(versions: Sequence[BrokerVersions]) -> Finding:
+    """Whether the brokers take the metrics of clients (KIP-714)."""
+    takes = any(_GET_TELEMETRY_SUBSCRIPTIONS in each.ranges for each in versions)
+    return Finding.ok(
+        "the cluster takes metrics of clients" if takes else "the cluster takes no metrics of clients",
+        takes_metrics=takes,
+    )

@@ -1,0 +1,249 @@
+"""The questions to a cluster that was reached, each with its check."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from aioproducer._net.diagnosing.questions import Questions
+from aioproducer._state.connecting.endpoint import BrokerEndpoint, address_text
+from aioproducer._state.diagnosing.cluster import (
+    ClockReading,
+    clock_finding,
+    cluster_finding,
+    mute_cluster,
+    telemetry_finding,
+)
+from aioproducer._state.diagnosing.finding import Finding
+from aioproducer._state.diagnosing.identity import (
+    coordinator_refused,
+    idempotence_finding,
+    transaction_finding,
+)
+from aioproducer._state.diagnosing.topics import Wanted, is_compacted, topic_findings
+from aioproducer._wire.error_codes import ERRORS, ErrorCode
+from aioproducer.errors import BrokerUnavailableError, KafkaError
+
+if TYPE_CHECKING:
+    from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.diagnosing.opening import Door
+    from aioproducer._state.connecting.opening import BrokerVersions
+    from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+    from aioproducer.config import ProducerConfig
+    from aioproducer.doctor.budget import Phase
+    from aioproducer.doctor.record import Record
+
+__all__ = ["Asking", "ClusterView"]
+
+T = TypeVar("T")
+
+
+class ClusterView:
+    """The cluster, as the bootstrap servers tell it."""
+
+    def __init__(self) -> None:
+        self.id: str | None = None
+        self.brokers: dict[int, MetadataResponseBroker] = {}
+        self.clock: ClockReading | None = None
+        self.no_clock = "no broker tells the time of the controller"
+
+
+class Asking:
+    """Asks over the connections to the bootstrap servers."""
+
+    def __init__(
+        self, config: ProducerConfig, door: Door, connections: Mapping[str, Connection], record: Record
+    ) -> None:
+        self._config = config
+        self._door = door
+        self._connections = connections
+        self._record = record
+        self._questions = Questions(list(connections.values()))
+
+    async def _noted(
+        self, kind: str, target: str | None, phase: Phase, examine: Callable[[], Awaitable[Finding]]
+    ) -> None:
+        """Note the finding of one question; its error is a failure."""
+        began = self._record.now()
+        with self._record.expecting((kind, target)), phase.scope():
+            try:
+                finding = await examine()
+            except KafkaError as error:
+                finding = Finding.fail(str(error), "Look at the log of this broker; see the findings above.")
+            self._record.note(kind, target, finding, self._record.now() - began)
+
+    async def _settled(self, ask: Callable[[], Awaitable[T]], code_of: Callable[[T], int], phase: Phase) -> T:
+        """The answer; asked again while its error may pass: a coordinator is loading, or its topic is being made."""
+        pause = self._config.retry_backoff_ms / 1000
+        until = self._record.now() + phase.limit() - pause
+        while True:
+            answer = await ask()
+            error = ERRORS.get(code_of(answer))
+            if error is None or not error.retriable or self._record.now() >= until:
+                return answer
+            await asyncio.sleep(pause)
+
+    # ------------------------------------------------------------------------------------------ the cluster
+
+    async def cluster(self, phase: Phase) -> ClusterView | None:
+        """The cluster; None if no bootstrap server tells it."""
+        view = ClusterView()
+        await self._noted("cluster", None, phase, lambda: self._cluster(view, phase))
+        return view if view.brokers else None
+
+    async def _cluster(self, view: ClusterView, phase: Phase) -> Finding:
+        told: dict[str, str | None] = {}
+        errors: list[KafkaError] = []
+
+        async def ask(place: str, connection: Connection) -> None:
+            try:
+                answer = await Questions([connection]).metadata((), phase.limit())
+            except KafkaError as error:
+                errors.append(error)
+                return
+            told[place] = answer.cluster_id
+            if view.id in (None, answer.cluster_id):
+                view.id = answer.cluster_id
+                view.brokers |= {broker.node_id: broker for broker in answer.brokers}
+
+        await asyncio.gather(*(ask(*each) for each in self._connections.items()))
+        if not told:
+            return await self._mute(errors[0], phase)
+        controller = await self._controller(view, phase)
+        racks = {broker.node_id: broker.rack for broker in view.brokers.values()}
+        return cluster_finding(told, racks, controller)
+
+    async def _mute(self, error: KafkaError, phase: Phase) -> Finding:
+        """The brokers tell their versions and nothing else: a listener for SASL ends other connections."""
+        offered: Sequence[str] = ()
+        if self._door.security.authenticate is None:
+            endpoint = BrokerEndpoint.bootstrap(*self._config.bootstrap_servers[0])
+            offered = await self._door.offered_at(endpoint, phase.limit())
+        return mute_cluster(error, offered, has_tls=self._door.security.tls_context is not None)
+
+    async def _controller(self, view: ClusterView, phase: Phase) -> int | None:
+        try:
+            controller, view.clock, why = await self._questions.controller(phase.limit())
+        except KafkaError as error:
+            view.no_clock = str(error)
+            return None
+        view.no_clock = why or view.no_clock
+        return controller if controller >= 0 else None
+
+    def clock(self, view: ClusterView) -> None:
+        """The clock of the controller."""
+        finding = Finding.skip(view.no_clock) if view.clock is None else clock_finding(view.clock)
+        self._record.note("clock", None, finding)
+
+    def telemetry(self) -> None:
+        """The metrics of clients."""
+        versions: list[BrokerVersions] = [each.versions for each in self._connections.values()]
+        self._record.note("telemetry", None, telemetry_finding(versions))
+
+    # ------------------------------------------------------------------------------------------ identities
+
+    async def idempotence(self, phase: Phase) -> None:
+        """A producer id."""
+        if not self._config.enable_idempotence:
+            self._record.note("idempotence", None, Finding.skip("enable.idempotence is false"))
+            return
+        if self._config.transactional_id is not None:
+            text = "a transactional producer gets its producer id with its transactional id"
+            self._record.note("idempotence", None, Finding.skip(text))
+            return
+
+        async def examine() -> Finding:
+            code = await self._settled(
+                lambda: self._questions.producer_id(phase.limit()), lambda code: code, phase
+            )
+            return idempotence_finding(code)
+
+        await self._noted("idempotence", None, phase, examine)
+
+    async def transactions(self, transactional_id: str, phase: Phase) -> None:
+        """The state of a transactional id at its coordinator; it is not initialized."""
+        await self._noted(
+            "transactions", transactional_id, phase, lambda: self._transaction(transactional_id, phase)
+        )
+
+    async def _transaction(self, transactional_id: str, phase: Phase) -> Finding:
+        found = await self._settled(
+            lambda: self._questions.coordinator(transactional_id, phase.limit()),
+            lambda answer: answer.error_code,
+            phase,
+        )
+        if found.error_code:
+            return coordinator_refused(transactional_id, found.error_code)
+        place = f"{found.node_id} {address_text(found.host, found.port)}"
+        endpoint = BrokerEndpoint.advertised(found.host, found.port, found.node_id)
+        try:
+            connection = await self._door.dial(endpoint, phase.limit())
+        except KafkaError as error:
+            return Finding.fail(
+                f"{transactional_id}: the coordinator {place} cannot be reached: {error}",
+                f"See the advice for broker {found.node_id}.",
+            )
+        try:
+            questions = Questions([connection])
+            facts = await self._settled(
+                lambda: questions.transaction(transactional_id, place, phase.limit()),
+                lambda answer: 0 if answer is None else answer.code,
+                phase,
+            )
+        finally:
+            connection.close()
+        if facts is None:
+            return Finding.skip(f"coordinator {place}; the brokers do not describe transactions (Kafka 3.0)")
+        return transaction_finding(transactional_id, facts, time.time())
+
+    # ------------------------------------------------------------------------------------------ topics
+
+    async def topics(
+        self, names: Sequence[str], unreachable: set[int], view: ClusterView, phase: Phase
+    ) -> dict[str, bool]:
+        """Examine these topics; gives those that may be written to, and whether they need keys."""
+        began = self._record.now()
+        writable: dict[str, bool] = {}
+        with self._record.expecting(*(("topic", name) for name in names)), phase.scope():
+            try:
+                answer = await self._questions.metadata(names, phase.limit())
+                settings = await self._topic_settings(names, phase)
+                creates = await self._creates_topics(answer, view, phase)
+            except KafkaError as error:
+                for name in names:
+                    finding = Finding.fail(str(error), "Look at the log of this broker.")
+                    self._record.note("topic", name, finding, self._record.now() - began)
+                return {}
+            wanted = Wanted(self._config.acks == -1, self._config.max_request_size, unreachable, creates)
+            for topic in answer.topics:
+                name = topic.name or ""
+                for finding in topic_findings(topic, settings.get(name), wanted):
+                    self._record.note("topic", name, finding, self._record.now() - began)
+                    if finding.detail.get("writable"):
+                        writable[name] = is_compacted(settings.get(name))
+        return writable
+
+    async def _topic_settings(
+        self, names: Sequence[str], phase: Phase
+    ) -> Mapping[str, Mapping[str, str | None] | None]:
+        try:
+            return await self._questions.topic_settings(names, phase.limit())
+        except BrokerUnavailableError:
+            raise
+        except KafkaError:
+            return {}
+
+    async def _creates_topics(self, answer: MetadataResponse, view: ClusterView, phase: Phase) -> bool | None:
+        missing = any(topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in answer.topics)
+        if not missing:
+            return None
+        for node_id in view.brokers:
+            try:
+                told = await self._questions.creates_topics(node_id, phase.limit())
+            except KafkaError:
+                continue
+            if told is not None:
+                return told
+        return None

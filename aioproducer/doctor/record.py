@@ -1,0 +1,64 @@
+"""The checks of an examination while it runs: it can be reported at any time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aioproducer._state.diagnosing.finding import Finding
+from aioproducer.doctor.report import IDS, Check, Report
+
+__all__ = ["Record"]
+
+
+class Record:
+    """Takes findings, and gives the report of those that are there."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self._strict = strict
+        self._checks: list[Check] = []
+        self._expected: set[tuple[str, str | None]] = set()
+        # In the order in which they were first named: that of their ends is by chance.
+        self._order: dict[tuple[str, str | None], int] = {}
+        self._began = self._ended = 0.0
+        self._is_over = False
+
+    def begin(self) -> None:
+        """The examination begins."""
+        self._began = self._ended = self.now()
+
+    def end(self) -> None:
+        """The examination is over."""
+        self._ended, self._is_over = self.now(), True
+
+    def now(self) -> float:
+        """The time of the event loop."""
+        return asyncio.get_running_loop().time()
+
+    def note(self, kind: str, target: str | None, finding: Finding, seconds: float = 0.0) -> None:
+        """One more check."""
+        self._expected.discard((kind, target))
+        self._order.setdefault((kind, target), len(self._order))
+        self._checks.append(Check.of(kind, target, finding, seconds))
+        self._ended = self.now()
+
+    @contextmanager
+    def expecting(self, *places: tuple[str, str | None]) -> Iterator[None]:
+        """Checks that this block notes; those that it does not come to are skipped: the time was over, or Ctrl-C."""
+        for place in places:
+            self._order.setdefault(place, len(self._order))
+        self._expected.update(places)
+        yield
+        for place in places:
+            if place in self._expected:
+                self.note(*place, Finding.skip("the time was over"))
+
+    def report(self) -> Report:
+        """What is known."""
+        unfinished = [Check.of(kind, target, Finding.skip("not finished")) for kind, target in self._expected]
+        checks = sorted(
+            [*self._checks, *unfinished],
+            key=lambda check: (IDS.index(check.id), self._order[check.id, check.target]),
+        )
+        return Report(tuple(checks), self._ended - self._began, self._strict, self._is_over)

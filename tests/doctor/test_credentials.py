@@ -1,0 +1,102 @@
+"""SASL in examinations, and secrets, which are in no report."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from aioproducer.testing import Allow, EmbeddedKafka
+from tests.doctor.support import bad, examined, of, one
+
+CANARY = "canary-7"
+USERS = {"alice": CANARY}
+
+
+def settings(password: str = CANARY, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
+    """The settings of alice."""
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_username": "alice",
+        "sasl_password": password,
+        "allow_plaintext_credentials": True,
+    }
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_credentials_that_are_accepted(mechanism: str) -> None:
+    """The mechanism, and the end of the session."""
+    async with EmbeddedKafka(brokers=2, users=USERS, session_lifetime=60.0) as kafka:
+        report = await examined(kafka.bootstrap_servers, **settings(mechanism=mechanism))
+    assert bad(report) == {}
+    check = of(report, "sasl")[0]
+    assert (check.detail["mechanism"], check.detail["session_seconds"]) == (mechanism, 60.0)
+
+
+async def test_credentials_that_are_refused() -> None:
+    """They are tried once, and not at each broker: more attempts may lock the account."""
+    async with EmbeddedKafka(brokers=3, users=USERS) as kafka:
+        report = await examined(kafka.bootstrap_servers, **settings("wrong"))
+        tried = [request for request in kafka.requests if request.api == "SaslAuthenticate"]
+    assert sorted(check.status for check in of(report, "sasl")) == ["fail", "skip", "skip"]
+    assert {check.status for check in of(report, "protocol")} == {"ok"}
+    refused = next(check for check in of(report, "sasl") if check.status == "fail")
+    assert "the broker offers PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER" in refused.summary
+    assert len(tried) <= 2  # the messages of one exchange
+
+
+async def test_a_mechanism_that_is_not_offered() -> None:
+    """The offer is told."""
+    async with EmbeddedKafka(users=USERS, mechanisms=["SCRAM-SHA-256"]) as kafka:
+        report = await examined(kafka.bootstrap_servers, **settings())
+    check = one(report, "sasl")
+    assert (check.status, check.detail["offered"]) == ("fail", ["SCRAM-SHA-256"])
+    assert "it offers SCRAM-SHA-256" in check.summary
+
+
+async def test_no_credentials_for_a_listener_that_wants_them() -> None:
+    """The listener answers the question for its versions, and nothing else."""
+    async with EmbeddedKafka(users=USERS, mechanisms=["PLAIN"]) as kafka:
+        report = await examined(kafka.bootstrap_servers)
+    assert one(report, "cluster").summary == "the listener wants SASL; it offers PLAIN"
+
+
+async def test_a_password_that_cannot_be_read() -> None:
+    """It is a problem of the configuration, before anything is dialed."""
+    from aioproducer import SecretFile
+
+    async with EmbeddedKafka(users=USERS) as kafka:
+        given = settings() | {"sasl_password": SecretFile("/missing/password")}
+        report = await examined(kafka.bootstrap_servers, **given)
+    assert (report.exit_code, "sasl_password" in one(report, "config").summary) == (2, True)
+
+
+async def test_permissions() -> None:
+    """Denied topics, producer ids and transactional ids name their ACLs."""
+    acls = {"alice": [Allow("DESCRIBE", topic="seen")]}
+    async with EmbeddedKafka(users=USERS, acls=acls, auto_create_topics=False) as kafka:
+        for topic in ("seen", "hidden"):
+            kafka.create_topic(topic)
+        report = await examined(
+            kafka.bootstrap_servers, "seen", "hidden", transactional_id="shop", probe=True, **settings()
+        )
+    assert bad(report) == {
+        "idempotence": ["not authorized to get a producer id"],
+        "transactions": ["shop: not authorized"],
+        "topic": ["not writable by this principal", "not authorized to see it"],
+    }
+    assert [check.status for check in of(report, "probe")] == ["skip", "skip"]
+
+
+@pytest.mark.parametrize("password", [CANARY, f"{CANARY}-wrong"])
+async def test_no_secret_is_in_a_report(password: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Not in words, not in details, not in the log."""
+    caplog.set_level(logging.DEBUG)
+    async with EmbeddedKafka(users=USERS, mechanisms=["PLAIN"]) as kafka:
+        report = await examined(kafka.bootstrap_servers, "orders", **settings(password, "PLAIN"))
+    assert CANARY not in json.dumps(report.as_dict())
+    assert CANARY not in repr(report)
+    assert CANARY not in caplog.text

@@ -1,0 +1,330 @@
+"""Examinations of the embedded Kafka with faults."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from aioproducer import ConfigurationError, Producer, ProducerConfig, RecordError
+from aioproducer._net.diagnosing.opening import Door
+from aioproducer.doctor import Examination, Status, examine, refused
+from aioproducer.testing import EmbeddedKafka
+from tests import ports
+from tests.doctor.support import LIMIT, advertise, bad, examined, of, one
+from tests.net.support import until
+
+
+@pytest.fixture
+async def kafka() -> AsyncIterator[EmbeddedKafka]:
+    """Three brokers with the topic `orders` of six partitions, which make no others by themselves."""
+    async with EmbeddedKafka(brokers=3, auto_create_topics=False) as kafka:
+        kafka.create_topic("orders", 6, replication_factor=3, min_insync_replicas=2)
+        yield kafka
+
+
+async def test_a_cluster_without_a_problem(kafka: EmbeddedKafka) -> None:
+    """Each check is there, in the order of the ids, and fine; nothing was written or created."""
+    report = await examined(kafka.bootstrap_servers, "orders", transactional_id="shop", strict=True)
+    assert (report.exit_code, bad(report)) == (0, {})
+    kinds = list(dict.fromkeys(check.id for check in report.checks))
+    assert kinds == [
+        "config", "dns", "tcp", "protocol", "cluster", "brokers", "clock", "idempotence", "transactions", "topic", "telemetry",
+    ]  # fmt: skip
+    assert [check.target for check in of(report, "brokers")] == [
+        f"{broker.id} {broker.address}" for broker in kafka.brokers
+    ]
+    assert kafka.topics == {"orders": 6}
+    assert kafka.records("orders") == []
+    assert kafka.transaction("shop") is None
+    assert "Produce" not in {request.api for request in kafka.requests}
+    assert all(
+        request.transactional_id is None for request in kafka.requests if request.api == "InitProducerId"
+    )
+
+
+async def test_the_report_in_json(kafka: EmbeddedKafka) -> None:
+    """Plain types, version 1, and every field of every check."""
+    report = await examined(kafka.bootstrap_servers, "orders")
+    told = json.loads(json.dumps(report.as_dict()))
+    assert (told["version"], told["ok"], told["seconds"] > 0) == (1, True, True)
+    names = {"id", "target", "status", "summary", "detail", "advice", "seconds"}
+    assert {frozenset(check) for check in told["checks"]} == {frozenset(names)}
+    assert {check["status"] for check in told["checks"]} == {"ok"}
+
+
+async def test_an_advertised_address_that_is_refused(kafka: EmbeddedKafka) -> None:
+    """The broker fails, and the partitions that it leads; the others are examined all the same."""
+    with ports.unused_port() as port:
+        advertise(kafka, 3, "localhost", port)
+        report = await examined(kafka.bootstrap_servers, "orders")
+    assert report.exit_code == 1
+    broker = of(report, "brokers")[2]
+    assert (broker.status, broker.target) == (Status.FAIL, f"3 localhost:{port}")
+    assert broker.summary == "connection refused"
+    assert "Nothing listens there" in (broker.advice or "")
+    assert bad(report)["topic"] == ["partitions 2 and 5 are led by broker 3, which cannot be reached"]
+    assert one(report, "idempotence").status is Status.OK
+
+
+async def test_an_advertised_name_that_only_the_brokers_know(kafka: EmbeddedKafka) -> None:
+    """The name that cannot be resolved is in the advice."""
+    advertise(kafka, 2, "kafka-2.invalid")
+    report = await examined(kafka.bootstrap_servers)
+    broker = of(report, "brokers")[1]
+    assert broker.summary.startswith("the name cannot be resolved: ")
+    assert '"kafka-2.invalid", a name that is not known to this machine' in (broker.advice or "")
+
+
+async def test_the_address_of_all_interfaces(kafka: EmbeddedKafka) -> None:
+    """It is told apart from a port where nothing listens."""
+    with ports.unused_port() as port:
+        advertise(kafka, 2, "0.0.0.0", port)
+        report = await examined(kafka.bootstrap_servers)
+    assert "0.0.0.0 belongs into listeners only" in (of(report, "brokers")[1].advice or "")
+
+
+async def test_an_address_that_leads_to_another_broker(kafka: EmbeddedKafka) -> None:
+    """A port that is mapped to the wrong broker is found, though Kafka answers there."""
+    advertise(kafka, 3, "127.0.0.1", kafka.brokers[0].port)
+    report = await examined(kafka.bootstrap_servers)
+    assert "it leads to another broker than 3" in of(report, "brokers")[2].summary
+
+
+async def test_an_address_that_leads_to_another_cluster(kafka: EmbeddedKafka) -> None:
+    """The cluster ids differ."""
+    async with EmbeddedKafka(seed=1) as other:
+        advertise(kafka, 1, "127.0.0.1", other.brokers[0].port)
+        report = await examined(kafka.bootstrap_servers)
+    assert "it leads to another cluster" in of(report, "brokers")[0].summary
+
+
+async def test_bootstrap_servers_of_two_clusters(kafka: EmbeddedKafka) -> None:
+    """The check of the cluster fails."""
+    async with EmbeddedKafka(seed=1) as other:
+        report = await examined(f"{kafka.bootstrap_servers},{other.bootstrap_servers}")
+    assert "2 clusters" in one(report, "cluster").summary
+
+
+async def test_names_and_ports(kafka: EmbeddedKafka) -> None:
+    """A name without an address is a warning beside another one; a refused port fails; what works is examined."""
+    with ports.unused_port() as port:
+        report = await examined(f"{kafka.brokers[0].address},localhost:{port},kafka.invalid:9092")
+    assert [(check.target, check.status) for check in of(report, "dns")] == [
+        ("127.0.0.1", Status.OK),
+        ("localhost", Status.OK),
+        ("kafka.invalid", Status.WARN),
+    ]
+    refused_port = next(check for check in of(report, "tcp") if str(check.target).endswith(f":{port}"))
+    assert (refused_port.status, refused_port.summary) == (Status.FAIL, "connection refused")
+    assert one(report, "cluster").status is Status.OK
+
+
+async def test_nothing_can_be_reached() -> None:
+    """What needs a connection is skipped, and the report is there."""
+    report = await examined("kafka.invalid:9092", "orders", probe=True, transactional_id="shop")
+    assert {check.id: check.status for check in report.checks if check.id != "config"} == {
+        "dns": Status.FAIL,
+        **dict.fromkeys(
+            ("cluster", "brokers", "clock", "idempotence", "transactions", "topic", "probe", "telemetry"),
+            Status.SKIP,
+        ),
+    }
+    assert report.exit_code == 1
+
+
+async def test_a_topic_below_its_minimum(kafka: EmbeddedKafka) -> None:
+    """Below is a failure, at the minimum is a warning, which counts with `strict`."""
+    kafka.faults.shrink_isr("orders", 0, 1, 2)
+    report = await examined(kafka.bootstrap_servers, "orders")
+    assert bad(report) == {
+        "topic": [
+            "partition 0: 2 of 3 replicas in sync; min.insync.replicas is 2: one more failure stops writes"
+        ]
+    }
+    assert report.exit_code == 0
+    strict = await examined(kafka.bootstrap_servers, "orders", strict=True)
+    assert (strict.exit_code, strict.ok) == (1, False)
+    kafka.faults.shrink_isr("orders", 0, 1)
+    report = await examined(kafka.bootstrap_servers, "orders")
+    assert "writes with acks=all are refused" in bad(report)["topic"][0]
+
+
+@pytest.mark.parametrize("creates", [True, False])
+async def test_a_missing_topic(*, creates: bool) -> None:
+    """The brokers' setting tells whether it would be created; the examination does not create it."""
+    async with EmbeddedKafka(brokers=2, auto_create_topics=creates) as kafka:
+        report = await examined(kafka.brokers[1].address, "nope")
+        assert kafka.topics == {}
+    assert one(report, "topic").detail["would_be_created"] is creates
+
+
+async def test_a_probe(kafka: EmbeddedKafka) -> None:
+    """One record for each topic, with the value and the header; a compacted topic gets a key."""
+    kafka.create_topic("facts", cleanup_policy="compact")
+    report = await examined(kafka.bootstrap_servers, "orders", "facts", probe=True)
+    assert bad(report) == {}
+    [order], [fact] = kafka.records("orders"), kafka.records("facts")
+    assert (order.value, order.key) == (b"aioproducer doctor", None)
+    assert [name for name, _ in order.headers] == ["aioproducer.doctor"]
+    assert fact.key is not None
+    first = of(report, "probe")[0]
+    assert (first.detail["partition"], first.detail["offset"]) == (order.partition, order.offset)
+
+
+async def test_a_probe_that_fails(kafka: EmbeddedKafka) -> None:
+    """The error has its outcome; a topic that cannot be written to is not tried."""
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce", times=None)
+    report = await examined(kafka.bootstrap_servers, "orders", "nope", probe=True)
+    failed, skipped = of(report, "probe")
+    assert (failed.status, failed.detail["outcome"]) == (Status.FAIL, "NOT_WRITTEN")
+    assert (skipped.status, skipped.target) == (Status.SKIP, "nope")
+
+
+async def test_a_probe_of_a_transactional_producer(kafka: EmbeddedKafka) -> None:
+    """Its transactional id is looked up, and never initialized: the owner goes on."""
+    async with Producer(kafka.bootstrap_servers, transactional_id="shop") as owner:
+        async with owner.transaction():
+            await owner.send_and_wait("orders", b"1")
+            report = await examined(kafka.bootstrap_servers, "orders", transactional_id="shop", probe=True)
+        assert kafka.transaction("shop") is not None
+    check = one(report, "transactions")
+    assert (check.status, check.detail["state"]) == (Status.WARN, "Ongoing")
+    config = ProducerConfig(kafka.bootstrap_servers, transactional_id="shop", transaction_timeout_ms=5000)
+    report = await examine(config, ["orders"], probe=True, timeout=LIMIT)
+    assert one(report, "transactions").detail["state"] == "CompleteCommit"
+    assert (one(report, "idempotence").status, one(report, "probe").status) == (Status.SKIP, Status.OK)
+
+
+async def test_a_throttled_probe(kafka: EmbeddedKafka) -> None:
+    """A pause that the broker asks for is a warning."""
+    kafka.faults.throttle(100, api="Produce", times=None)
+    report = await examined(kafka.bootstrap_servers, "orders", probe=True)
+    assert "throttled" in bad(report)["probe"][0]
+
+
+async def test_producer_ids_that_are_refused(kafka: EmbeddedKafka) -> None:
+    """The ACL is named; without idempotence nobody asks."""
+    kafka.faults.error("CLUSTER_AUTHORIZATION_FAILED", api="InitProducerId", times=None)
+    report = await examined(kafka.bootstrap_servers)
+    assert "IDEMPOTENT_WRITE" in (one(report, "idempotence").advice or "")
+    report = await examined(kafka.bootstrap_servers, enable_idempotence=False)
+    assert one(report, "idempotence").status is Status.SKIP
+
+
+@pytest.mark.parametrize(("ahead", "status"), [(0, "ok"), (-60, "warn"), (3600, "fail")])
+async def test_the_clock_of_the_controller(ahead: float, status: str) -> None:
+    """The difference of the clocks is told with its margin."""
+    async with EmbeddedKafka(wall_clock=lambda: int((time.time() + ahead) * 1000)) as kafka:
+        check = one(await examined(kafka.bootstrap_servers), "clock")
+    assert check.status == status
+    assert check.detail["offset_seconds"] == pytest.approx(-ahead, abs=2)
+
+
+async def test_an_older_cluster(kafka: EmbeddedKafka) -> None:
+    """What it lacks is a warning; what nobody can tell is skipped."""
+    kafka.limit_version("Produce", 3, 9)
+    kafka.limit_version("DescribeQuorum", 0, 0)
+    kafka.limit_version("FindCoordinator", 0, 3)
+    report = await examined(kafka.bootstrap_servers, transactional_id="shop")
+    assert "without the next leader in answers, topic ids" in bad(report)["protocol"][0]
+    assert (one(report, "clock").status, one(report, "transactions").status) == (Status.SKIP, Status.OK)
+
+
+async def test_a_broker_that_is_too_old(kafka: EmbeddedKafka) -> None:
+    """Both ranges are told."""
+    kafka.limit_version("Produce", 0, 2)
+    report = await examined(kafka.brokers[0].address)
+    assert "this client needs v3-v13" in one(report, "protocol").summary
+
+
+async def test_a_cluster_that_stops_answering(kafka: EmbeddedKafka) -> None:
+    """Every wait has a limit: it ends, and what was known before is told."""
+    kafka.faults.silence(api="Metadata", times=None)
+    began = asyncio.get_running_loop().time()
+    report = await examined(kafka.bootstrap_servers, "orders", timeout=0.3)
+    assert asyncio.get_running_loop().time() - began < 6 * 0.3
+    assert one(report, "cluster").status in (Status.FAIL, Status.SKIP)
+    assert {check.status for check in of(report, "protocol")} == {Status.OK}
+
+
+async def test_many_brokers_are_examined_at_most_20_at_once(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silent addresses do not use up the time of the others, and those that were not reached in time are skipped."""
+    open_, running, most = Door.open, 0, 0
+
+    async def counted(*arguments: Any) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            return await open_(*arguments)
+        finally:
+            running -= 1
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    monkeypatch.setattr(Door, "open", counted)
+    silent = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+
+    def crowd(answer: Any) -> Any:
+        first = answer.brokers[0]
+        many = [first._replace(node_id=number, host="127.0.0.1", port=port) for number in range(10, 210)]
+        return answer._replace(brokers=[first, *many])
+
+    kafka.faults.alter(crowd, api="Metadata", times=None)
+    began = asyncio.get_running_loop().time()
+    async with silent:
+        report = await examined(kafka.brokers[0].address, timeout=0.3)
+    assert asyncio.get_running_loop().time() - began < 6 * 0.3
+    assert (len(of(report, "brokers")), most) == (201, 20)
+    assert of(report, "brokers")[0].status is Status.OK
+    assert {check.status for check in of(report, "brokers")[1:]} == {Status.FAIL, Status.SKIP}
+
+
+async def test_an_examination_that_is_cancelled(kafka: EmbeddedKafka) -> None:
+    """What is known can be reported: the rest is not finished, and the whole not fine."""
+    kafka.faults.silence(api="InitProducerId", times=None)
+    examination = Examination(ProducerConfig(kafka.bootstrap_servers), timeout=60)
+    task = asyncio.create_task(examination.run())
+    await until(lambda: any(request.api == "InitProducerId" for request in kafka.requests))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    report = examination.report
+    assert (one(report, "idempotence").summary, report.finished, report.ok) == ("not finished", False, False)
+    assert one(report, "cluster").status is Status.OK
+
+
+async def test_no_connection_is_left(kafka: EmbeddedKafka) -> None:
+    """All connections are closed at the end."""
+    await examined(kafka.bootstrap_servers, "orders", transactional_id="shop", probe=True)
+    await until(lambda: not any(broker.connections for broker in kafka.brokers))
+
+
+async def test_wrong_arguments() -> None:
+    """They are refused before anything is dialed."""
+    with pytest.raises(ConfigurationError):
+        Examination({"bootstrap.servers": "localhost:9092"})  # type: ignore[arg-type]
+    config = ProducerConfig("localhost:9092")
+    with pytest.raises(RecordError):
+        Examination(config, ["a b"])
+    with pytest.raises(ConfigurationError):
+        Examination(config, transactional_id="")
+
+
+def test_a_refused_configuration() -> None:
+    """Each problem is a check, and the exit code is that of a configuration."""
+    with pytest.raises(ConfigurationError) as caught:
+        ProducerConfig("localhost:9092", acks=7, foo=3)  # type: ignore[arg-type, call-arg]
+    report = refused(caught.value)
+    assert [check.id for check in report.checks] == ["config", "config"]
+    assert (report.exit_code, report.ok) == (2, False)
