@@ -64,6 +64,7 @@ WARNINGS_OF_OLD_SPARK = (
 REAL_FAULTS = (
     "tests/kafka/copiers/test_real_copier.py",
     "tests/kafka/transactions/test_real_coordinators.py",
+    "tests/kafka/faults/test_real_doctor.py",
     "tests/kafka/faults/test_real_faults.py",
 )
 # Secrets that change on three secured nodes: shortly among the tests with Kafka, at length in `make proof`.

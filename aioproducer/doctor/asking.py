@@ -24,7 +24,7 @@ from aioproducer._state.diagnosing.identity import (
 )
 from aioproducer._state.diagnosing.topics import Wanted, is_compacted, topic_findings
 from aioproducer._wire.error_codes import ERRORS, ErrorCode
-from aioproducer.errors import BrokerUnavailableError, KafkaError
+from aioproducer.errors import BrokerUnavailableError, KafkaError, printable
 
 if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
@@ -182,7 +182,7 @@ class Asking:
             connection = await self._door.dial(endpoint, phase.limit())
         except KafkaError as error:
             return Finding.fail(
-                f"{transactional_id}: the coordinator {place} cannot be reached: {error}",
+                f"{printable(transactional_id)}: the coordinator {place} cannot be reached: {error}",
                 f"See the advice for broker {found.node_id}.",
             )
         try:

@@ -22,11 +22,11 @@ class Phase:
     end: float
 
     def limit(self) -> float:
-        """The limit of one wait: the time limit of the user, or what is left."""
+        """The limit of one wait: the time limit of the user, or the rest of the phase."""
         return max(0.0, min(self.timeout, self.end - asyncio.get_running_loop().time()))
 
     def scope(self) -> anyio.CancelScope:
-        """Ends what is inside with the phase."""
+        """A scope that ends with the phase."""
         return anyio.CancelScope(deadline=self.end)
 
 

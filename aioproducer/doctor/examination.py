@@ -22,7 +22,7 @@ from aioproducer.doctor.budget import Budget
 from aioproducer.doctor.probe import probe as send_probe
 from aioproducer.doctor.reaching import Bootstrap, Brokers
 from aioproducer.doctor.record import Record
-from aioproducer.errors import AuthenticationError, ConfigurationError
+from aioproducer.errors import AuthenticationError, ConfigurationError, StateError
 
 if TYPE_CHECKING:
     from aioproducer._net.connecting.security import SecurityProtocol
@@ -77,6 +77,7 @@ class Examination:
         self._transactional_id = None if given is None else checked_transactional_id(given)
         self._timeout = checked_timeout("timeout", timeout) or _TIMEOUT
         self._record = Record(strict=strict)
+        self._has_run = False
         self._settings = Settings(
             security_protocol=config.security_protocol,
             sasl_mechanism=config.sasl_mechanism,
@@ -86,11 +87,14 @@ class Examination:
 
     @property
     def report(self) -> Report:
-        """What is known."""
+        """The checks that are finished."""
         return self._record.report()
 
     async def run(self) -> Report:
-        """Examine everything, and give the report."""
+        """Examine everything, once, and give the report."""
+        if self._has_run:
+            raise StateError("an examination runs once: make another one")
+        self._has_run = True
         self._record.begin()
         budget = Budget(self._timeout, self._record.now())
         with anyio.CancelScope(deadline=budget.last):

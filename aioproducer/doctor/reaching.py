@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aioproducer._net.connecting.dialing import SOCKETS, resolve
@@ -71,7 +71,6 @@ class Bootstrap(_Reaching):
     def __init__(self, door: Door, settings: Settings, record: Record, phase: Phase) -> None:
         super().__init__(door, settings, record, phase)
         self.connections: dict[str, Connection] = {}
-        self.openings: list[Opening] = []
         self._came_by: set[str] = set()
 
     @property
@@ -81,10 +80,11 @@ class Bootstrap(_Reaching):
 
     async def reach(self, servers: Sequence[Endpoint]) -> None:
         """Examine each server."""
-        hosts = list(dict.fromkeys(server.host for server in servers))
+        ports = {server.host: server.port for server in reversed(servers)}
+        hosts = dict.fromkeys(server.host for server in servers)
         addresses: dict[str, list[str]] = {}
         with self._record.expecting(*(("dns", host) for host in hosts)):
-            await self._look_up(hosts, addresses)
+            await self._look_up({host: ports[host] for host in hosts}, addresses)
         found = [server for server in servers if server.host in addresses]
         places = [
             (str(step), joined(address, server.port))
@@ -97,14 +97,14 @@ class Bootstrap(_Reaching):
                 self._server(BrokerEndpoint.bootstrap(*server), addresses[server.host]) for server in found
             )
 
-    async def _look_up(self, hosts: Sequence[str], addresses: dict[str, list[str]]) -> None:
+    async def _look_up(self, hosts: Mapping[str, int], addresses: dict[str, list[str]]) -> None:
         """Look all names up; one without an address is a failure where no other has any."""
         failures: dict[str, tuple[KafkaError, float]] = {}
 
         async def host(name: str) -> None:
             began = self._record.now()
             try:
-                found = await self._addresses(BrokerEndpoint.bootstrap(name, 1))
+                found = await self._addresses(BrokerEndpoint.bootstrap(name, hosts[name]))
             except KafkaError as error:
                 failures[name] = error, self._record.now() - began
             else:
@@ -119,7 +119,6 @@ class Bootstrap(_Reaching):
         opened = await asyncio.gather(*(self._open(endpoint, address) for address in addresses))
         is_reached = any(connection is not None for _, connection in opened)
         for opening, connection in opened:
-            self.openings.append(opening)
             if connection is not None:
                 self.connections[opening.place] = connection
                 self._came_by |= {opening.host, opening.address}

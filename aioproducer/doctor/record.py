@@ -55,7 +55,7 @@ class Record:
                 self.note(*place, Finding.skip("the time was over"))
 
     def report(self) -> Report:
-        """What is known."""
+        """The checks that are finished; the others that were begun are skipped."""
         unfinished = [Check.of(kind, target, Finding.skip("not finished")) for kind, target in self._expected]
         checks = sorted(
             [*self._checks, *unfinished],

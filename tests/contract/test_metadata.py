@@ -94,7 +94,7 @@ async def test_the_brokers_are_those_to_talk_to(client: WireClient, address: str
 
 @pytest.mark.parametrize("version", [8, 9, 12])
 async def test_allowed_operations_are_told_on_request(client: WireClient, name: str, version: int) -> None:
-    """Without an authorizer all operations are allowed; nothing is told to those who do not ask."""
+    """Without an authorizer all operations are allowed; other answers do not have them."""
     await client.create_topic(name)
     topics = [MetadataRequestTopic(name=name)]
     asking = MetadataRequest(topics, include_topic_authorized_operations=True)

@@ -1,4 +1,4 @@
-"""What tests of examinations share."""
+"""Helpers of the tests of examinations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def one(report: Report, kind: str) -> Check:
 
 
 def bad(report: Report) -> dict[str, list[str]]:
-    """What failed or warns: summaries by id."""
+    """Failures and warnings: summaries by id."""
     found: dict[str, list[str]] = {}
     for check in report.checks:
         if check.status in (Status.FAIL, Status.WARN):

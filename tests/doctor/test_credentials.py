@@ -49,7 +49,7 @@ async def test_credentials_that_are_refused() -> None:
 
 
 async def test_a_mechanism_that_is_not_offered() -> None:
-    """The offer is told."""
+    """The finding has the offer."""
     async with EmbeddedKafka(users=USERS, mechanisms=["SCRAM-SHA-256"]) as kafka:
         report = await examined(kafka.bootstrap_servers, **settings())
     check = one(report, "sasl")

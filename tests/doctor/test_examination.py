@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import ConfigurationError, Producer, ProducerConfig, RecordError
+from aioproducer import ConfigurationError, Producer, ProducerConfig, RecordError, StateError
 from aioproducer._net.diagnosing.opening import Door
 from aioproducer.doctor import Examination, Status, examine, refused
 from aioproducer.testing import EmbeddedKafka
@@ -81,7 +81,7 @@ async def test_an_advertised_name_that_only_the_brokers_know(kafka: EmbeddedKafk
 
 
 async def test_the_address_of_all_interfaces(kafka: EmbeddedKafka) -> None:
-    """It is told apart from a port where nothing listens."""
+    """The advice differs from that for a port without a listener."""
     with ports.unused_port() as port:
         advertise(kafka, 2, "0.0.0.0", port)
         report = await examined(kafka.bootstrap_servers)
@@ -125,7 +125,7 @@ async def test_names_and_ports(kafka: EmbeddedKafka) -> None:
 
 
 async def test_nothing_can_be_reached() -> None:
-    """What needs a connection is skipped, and the report is there."""
+    """Checks that need a connection are skipped."""
     report = await examined("kafka.invalid:9092", "orders", probe=True, transactional_id="shop")
     assert {check.id: check.status for check in report.checks if check.id != "config"} == {
         "dns": Status.FAIL,
@@ -208,7 +208,7 @@ async def test_a_throttled_probe(kafka: EmbeddedKafka) -> None:
 
 
 async def test_producer_ids_that_are_refused(kafka: EmbeddedKafka) -> None:
-    """The ACL is named; without idempotence nobody asks."""
+    """The ACL is named; without idempotence the check is skipped."""
     kafka.faults.error("CLUSTER_AUTHORIZATION_FAILED", api="InitProducerId", times=None)
     report = await examined(kafka.bootstrap_servers)
     assert "IDEMPOTENT_WRITE" in (one(report, "idempotence").advice or "")
@@ -218,7 +218,7 @@ async def test_producer_ids_that_are_refused(kafka: EmbeddedKafka) -> None:
 
 @pytest.mark.parametrize(("ahead", "status"), [(0, "ok"), (-60, "warn"), (3600, "fail")])
 async def test_the_clock_of_the_controller(ahead: float, status: str) -> None:
-    """The difference of the clocks is told with its margin."""
+    """The finding has the difference of the clocks."""
     async with EmbeddedKafka(wall_clock=lambda: int((time.time() + ahead) * 1000)) as kafka:
         check = one(await examined(kafka.bootstrap_servers), "clock")
     assert check.status == status
@@ -226,7 +226,7 @@ async def test_the_clock_of_the_controller(ahead: float, status: str) -> None:
 
 
 async def test_an_older_cluster(kafka: EmbeddedKafka) -> None:
-    """What it lacks is a warning; what nobody can tell is skipped."""
+    """Missing features are a warning; a check that needs a newer broker is skipped."""
     kafka.limit_version("Produce", 3, 9)
     kafka.limit_version("DescribeQuorum", 0, 0)
     kafka.limit_version("FindCoordinator", 0, 3)
@@ -236,14 +236,14 @@ async def test_an_older_cluster(kafka: EmbeddedKafka) -> None:
 
 
 async def test_a_broker_that_is_too_old(kafka: EmbeddedKafka) -> None:
-    """Both ranges are told."""
+    """The finding has both ranges."""
     kafka.limit_version("Produce", 0, 2)
     report = await examined(kafka.brokers[0].address)
     assert "this client needs v3-v13" in one(report, "protocol").summary
 
 
 async def test_a_cluster_that_stops_answering(kafka: EmbeddedKafka) -> None:
-    """Every wait has a limit: it ends, and what was known before is told."""
+    """Every wait has a limit: the examination ends, with the checks made before."""
     kafka.faults.silence(api="Metadata", times=None)
     began = asyncio.get_running_loop().time()
     report = await examined(kafka.bootstrap_servers, "orders", timeout=0.3)
@@ -291,7 +291,7 @@ async def test_many_brokers_are_examined_at_most_20_at_once(
 
 
 async def test_an_examination_that_is_cancelled(kafka: EmbeddedKafka) -> None:
-    """What is known can be reported: the rest is not finished, and the whole not fine."""
+    """Finished checks can be reported; the others are skipped, and the report is not ok."""
     kafka.faults.silence(api="InitProducerId", times=None)
     examination = Examination(ProducerConfig(kafka.bootstrap_servers), timeout=60)
     task = asyncio.create_task(examination.run())
@@ -302,6 +302,23 @@ async def test_an_examination_that_is_cancelled(kafka: EmbeddedKafka) -> None:
     report = examination.report
     assert (one(report, "idempotence").summary, report.finished, report.ok) == ("not finished", False, False)
     assert one(report, "cluster").status is Status.OK
+
+
+async def test_an_examination_runs_once(kafka: EmbeddedKafka) -> None:
+    """A second run would mix its checks with those of the first."""
+    examination = Examination(ProducerConfig(kafka.bootstrap_servers), timeout=LIMIT)
+    first = await examination.run()
+    with pytest.raises(StateError):
+        await examination.run()
+    assert examination.report.checks == first.checks
+
+
+async def test_hostile_names(kafka: EmbeddedKafka) -> None:
+    """Text of a broker is escaped before it reaches a terminal."""
+    advertise(kafka, 1, "\x1b[31mred\x07")
+    report = await examined(kafka.bootstrap_servers)
+    texts = [f"{check.target} {check.summary} {check.advice}" for check in report.checks]
+    assert all(text.isprintable() for text in texts)
 
 
 async def test_no_connection_is_left(kafka: EmbeddedKafka) -> None:

@@ -127,7 +127,7 @@ async def test_tls_settings_for_a_plaintext_listener() -> None:
 
 
 async def test_tls_settings_for_a_web_server() -> None:
-    """It is told apart from Kafka."""
+    """The finding names it."""
     async with listening(web) as port:
         report = await examined(
             f"localhost:{port}",
@@ -139,7 +139,7 @@ async def test_tls_settings_for_a_web_server() -> None:
 
 
 async def test_a_name_that_the_certificate_does_not_cover() -> None:
-    """The names that it covers are told, at a bootstrap and at an advertised address."""
+    """The finding has the covered names, at a bootstrap and at an advertised address."""
     made = certificates()
     other = made.broker_context(made.issue(hosts=("kafka.example", "192.0.2.10")))
     async with EmbeddedKafka(tls=other) as kafka:
@@ -156,7 +156,7 @@ async def test_a_name_that_the_certificate_does_not_cover() -> None:
 
 
 async def test_an_authority_that_is_not_trusted() -> None:
-    """The issuer is told."""
+    """The advice names the issuer."""
     made = certificates("another authority")
     async with EmbeddedKafka(tls=made.broker_context()) as kafka:
         check = await _over_tls(kafka, certificates().authority)
@@ -178,7 +178,7 @@ async def test_a_certificate_that_has_expired() -> None:
 
 
 async def test_a_listener_that_wants_certificates() -> None:
-    """Without one it is the key store of the client; with one its days are told."""
+    """Without one it is the key store of the client; with one the report has its days."""
     made = certificates()
     own = made.issue("alice", hosts=())
     async with EmbeddedKafka(tls=made.broker_context(mutual=True)) as kafka:

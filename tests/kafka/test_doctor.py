@@ -37,7 +37,7 @@ class MisadvertisedKafka(KafkaCluster):
 
     @property
     def nameless(self) -> str:
-        """The listener that advertises a name which nobody knows."""
+        """The listener that advertises a name that does not exist."""
         return f"127.0.0.1:{self.ports.controller}"
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ def credentials(kafka: SecuredKafka, mechanism: str, password: str) -> dict[str,
 
 
 async def test_a_listener_for_tls(secured_kafka: SecuredKafka) -> None:
-    """It wants a certificate of the client; both certificates are told with their days."""
+    """It wants a certificate of the client; the report has the days of both certificates."""
     server = f"localhost:{secured_kafka.ssl_port}"
     report = await examined(server, security_protocol="SSL", **tls(secured_kafka))
     assert "ssl.keystore.location" in (one(report, "tls").advice or "")

@@ -73,6 +73,7 @@ def test_dir_shows_the_public_members(kind: type) -> None:
 
 PUBLIC_MODULES = {
     "auth": "AwsCredentials GivenToken Token msk_iam token_file",
+    "doctor": "Check Examination Report Status examine refused",
     "interceptors": "Intercepting Interceptor",
     "partitioners": "Partitioner PerProducer Random RoundRobin default murmur3 random round_robin",
     "serializers": "Encoded Json NotPrepared Serializer String TopicSerializer json string",

@@ -217,11 +217,8 @@ class _Trace:
         self._since = self._loop.time()
         connected = await _connected_socket(address, port)
         self.passed(Step.TLS if tls else Step.PROTOCOL)
-        try:
-            transport, connection = await self._loop.create_connection(make, sock=connected, **tls)
-        except BaseException:
-            connected.close()
-            raise
+        # From here on the socket is the transport's.
+        transport, connection = await self._loop.create_connection(make, sock=connected, **tls)
         self.connection = connection
         if tls:
             self.passed(Step.PROTOCOL)

@@ -20,7 +20,16 @@ __all__ = ["peer_at", "presented_certificate"]
 
 # A request that a web server answers at once, in each version.
 _HTTP_REQUEST = b"HEAD / HTTP/1.0\r\n\r\n"
-_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING")
+# The reasons of OpenSSL for answers in another protocol.
+_NO_TLS = (
+    "BAD_LENGTH",
+    "HTTP_REQUEST",
+    "PACKET_LENGTH_TOO_LONG",
+    "RECORD_LAYER_FAILURE",
+    "UNEXPECTED_EOF_WHILE_READING",
+    "UNKNOWN_PROTOCOL",
+    "WRONG_VERSION_NUMBER",
+)
 
 
 async def peer_at(address: str, port: int, server_name: str, *, over_tls: bool, limit: float) -> Peer:

@@ -128,7 +128,7 @@ def _failed(broker: Advertised, opening: Opening, settings: Settings, steps: Map
 
 
 def _advice(broker: Advertised, opening: Opening, settings: Settings) -> str:
-    """The action, from the point of view of somebody who came to the cluster by another address."""
+    """The action, for a client that came to the cluster by another address."""
     host, told = printable(broker.host), f"The cluster tells that broker {broker.node_id} is at"
     lost = opening.failed in (Step.TCP, Step.TLS, Step.PROTOCOL)
     if lost and _is_unspecified(broker.host):

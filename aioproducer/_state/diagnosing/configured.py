@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aioproducer._state.diagnosing.finding import Finding
+from aioproducer.documentation import page
 from aioproducer.errors import ConfigurationError, printable
 
 __all__ = ["config_finding", "unusable"]
@@ -27,7 +28,7 @@ def config_finding(
 def unusable(error: BaseException) -> list[Finding]:
     """The findings of settings that cannot be used: one for each problem."""
     if isinstance(error, ConfigurationError):
-        advice = "Correct this setting; docs/configuration.md describes it."
+        advice = f"Correct this setting: {page('configuration.md')}"
         return [Finding.fail(problem, advice) for problem in error.problems] or [
             Finding.fail(str(error), advice)
         ]

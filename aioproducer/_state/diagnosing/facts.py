@@ -6,7 +6,7 @@ import enum
 
 import attrs
 
-from aioproducer._state.connecting.endpoint import joined
+from aioproducer._state.connecting.endpoint import address_text, joined
 from aioproducer._state.connecting.opening import BrokerVersions
 
 __all__ = ["Certificate", "Opening", "Peer", "Step", "Tls"]
@@ -88,4 +88,4 @@ class Opening:
     @property
     def name(self) -> str:
         """`host:port`, as it was given."""
-        return joined(self.host, self.port)
+        return address_text(self.host, self.port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from aioproducer._state.diagnosing.finding import Finding, duration
+from aioproducer.documentation import page
 from aioproducer.errors import AuthorizationError, KafkaError
 from aioproducer.outcome import Outcome
 
@@ -61,7 +62,7 @@ def failed_probe(error: BaseException) -> Finding:
     advice = (
         "Grant this principal the ACL WRITE on the topic."
         if isinstance(error, AuthorizationError)
-        else "See the findings above, and the table of errors in docs/guarantees.md."
+        else f"See the findings above, and the table of errors: {page('guarantees.md')}"
     )
     text = str(error)
     return Finding.fail(

@@ -98,7 +98,7 @@ def command(
     """Examine the way from this machine to a cluster, step by step.
 
     Each step tells its time, and of a failure what to do. It changes nothing, except that --probe sends one record to each
-    topic. Ctrl-C prints what is known.
+    topic. Ctrl-C prints the checks that are finished.
     """
     screen = Screen()
     given = {} if bootstrap_server is None else {"bootstrap.servers": bootstrap_server}
@@ -121,7 +121,7 @@ def command(
 
 
 async def _examined(examination: Examination, screen: Screen) -> Report:
-    """The report; after Ctrl-C, what is known by then."""
+    """The report; after Ctrl-C, that of the checks that are finished."""
     with screen.log(), heeding_signals() as stop:
         await stop.unless_asked(examination.run())
     return examination.report

@@ -152,7 +152,7 @@ def _brokers(checks: list[Check]) -> tuple[str, list[Check]]:
 
 
 def _one_topic(checks: list[Check]) -> tuple[str, list[Check]]:
-    """The line of a topic as a whole, above what is wrong with it."""
+    """The line of a topic as a whole, above its failures and warnings."""
     whole = checks[-1]
     return f"{whole.target}: {whole.summary}", [check for check in checks if check is not whole]
 
@@ -176,7 +176,7 @@ def _with_target(title: str, check: Check) -> str:
 def _of_child(title: str, check: Check) -> str:
     if title in _NAMED or check.target is None or check.target in check.summary:
         return check.summary
-    # What is wrong stands behind a colon, as in "3 localhost:9092: connection refused".
+    # The reason of a failure stands behind a colon, as in "3 localhost:9092: connection refused".
     is_place = title == "brokers" and check.status is not Status.FAIL
     return f"{check.target}{'' if is_place else ':'} {check.summary}"
 

@@ -82,7 +82,7 @@ class Allow:
 # The operations on topics, by Kafka's numbers for them; an answer has a bit for each.
 _OPERATIONS_ON_TOPICS: Final = {"READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8}
 _ON_SETTINGS_OF_TOPICS: Final = 1 << 10 | 1 << 11
-"""DESCRIBE_CONFIGS and ALTER_CONFIGS, which everybody may do here."""
+"""DESCRIBE_CONFIGS and ALTER_CONFIGS, which all users may do here."""
 ALL_ON_TOPICS: Final = sum(1 << number for number in _OPERATIONS_ON_TOPICS.values()) | _ON_SETTINGS_OF_TOPICS
 
 Permissions = Mapping[str, Sequence[Allow]]

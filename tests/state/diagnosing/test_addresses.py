@@ -69,7 +69,7 @@ def test_nothing_is_tried_with_settings_that_cannot_be_used() -> None:
     ],
 )
 def test_no_connection(error: OSError, summary: str, advice: str) -> None:
-    """Refused, dropped and unreachable are told apart."""
+    """Refused, dropped and unreachable have different findings."""
     found = findings(failed(Step.TCP, error), PLAIN, NOW)[Step.TCP]
     assert (found.status, found.summary) == (Status.FAIL, summary)
     assert found.advice is not None
@@ -126,7 +126,7 @@ def test_no_common_version() -> None:
 
 @pytest.mark.parametrize("code", [62, 64])
 def test_a_name_that_the_certificate_does_not_cover(code: int) -> None:
-    """The names that it covers are told."""
+    """The finding has the covered names."""
     found = findings(untrusted(code, ("a.example", "10.0.0.1")), TLS, NOW)[Step.TLS]
     assert found.summary == (
         "the certificate does not cover the name kafka.example; it covers a.example and 10.0.0.1"
@@ -182,7 +182,7 @@ def test_an_own_certificate_that_has_expired() -> None:
     ],
 )
 def test_a_refusal_of_sasl(reason: str, advice: str) -> None:
-    """The broker's offer is told, once."""
+    """The finding has the broker's offer, once."""
     offer = "; it offers SCRAM-SHA-512" if reason == "mechanism" else ""
     error = AuthenticationError(f"refused{offer}", reason=reason)
     found = findings(failed(Step.SASL, error, offered=("SCRAM-SHA-512",)), SASL, NOW)[Step.SASL]

@@ -41,7 +41,7 @@ def test_bootstrap_servers_of_two_clusters() -> None:
 
 
 def test_a_server_that_does_not_know_its_cluster() -> None:
-    """It contradicts nobody."""
+    """It contradicts no other server."""
     assert cluster_finding({"a:1": "one", "b:1": None}, {1: None}, None).status is Status.OK
 
 
@@ -115,7 +115,7 @@ def test_transactional_ids(facts: TransactionFacts, status: Status, told: str) -
 
 
 def test_no_coordinator() -> None:
-    """Denied and missing are told apart."""
+    """Denied and missing have different advice."""
     denied = coordinator_refused("shop", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     assert "ACLs DESCRIBE and WRITE on the transactional id shop" in (denied.advice or "")
     assert "__transaction_state" in (coordinator_refused("shop", 15).advice or "")
@@ -149,7 +149,7 @@ def test_a_failed_probe() -> None:
 
 
 def test_a_configuration() -> None:
-    """What it asks for; never a secret, which is not among the arguments."""
+    """The finding names the settings; a secret is not among the arguments."""
     found = config_finding("SSL", acks=-1, idempotent=True, compression_type="zstd", transactional_id="shop")
     assert found.summary == "SSL, acks=all, idempotent, zstd, transactional id shop"
     problems = unusable(ConfigurationError(["acks=7: use 1", "foo: unknown"]))

@@ -130,7 +130,7 @@ def test_a_minimum_above_the_replicas() -> None:
 
 
 def test_settings_that_cannot_be_read() -> None:
-    """No claim is made about the minimum; the missing ACL is told."""
+    """No claim is made about the minimum; the finding names the missing ACL."""
     findings = topic_findings(topic(partition(0, (1,))), None, WANTED)
     assert [each.status for each in findings] == [Status.WARN, Status.OK]
     assert "DESCRIBE_CONFIGS" in findings[-1].summary
