@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.mutants.borders.answers import ANSWERS
 from tests.mutants.borders.callers import CALLERS
+from tests.mutants.borders.doctor import DOCTOR
 from tests.mutants.borders.driver import DRIVER
 from tests.mutants.borders.metadata import METADATA
 from tests.mutants.borders.runtime import RUNTIME
@@ -55,4 +56,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *SERIALIZERS,
     *FLUSHING,
     *MEMORY,
+    *DOCTOR,
 )

@@ -11,7 +11,7 @@ import attrs
 
 from aioproducer._state.diagnosing.facts import Certificate, Opening, Peer, Step
 from aioproducer._state.diagnosing.finding import Finding, Status, counted, duration, listed
-from aioproducer._state.diagnosing.versions import gaps
+from aioproducer._state.diagnosing.versions import features_text, gaps
 from aioproducer.errors import AuthenticationError, printable
 
 __all__ = [
@@ -349,7 +349,7 @@ def _protocol(opening: Opening, settings: Settings) -> Finding:
     versions = opening.versions
     if versions is None:
         return Finding.ok("Kafka")
-    features = ", ".join(f"{printable(name)} {level}" for name, level in sorted(versions.features.items()))
+    features = features_text(versions.features)
     took = duration(opening.seconds.get(Step.PROTOCOL, 0.0))
     summary = f"Kafka, {counted(len(versions.chosen), 'API')} in common{'; ' if features else ''}{features} ({took})"
     detail = {

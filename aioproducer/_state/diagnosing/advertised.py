@@ -115,7 +115,7 @@ def broker_finding(
 
 def _steps(opening: Opening, settings: Settings, now: float) -> Mapping[str, object]:
     return {
-        str(step): {"status": str(found.status), "summary": found.summary, **found.detail}
+        str(step): {"status": str(found.status), "summary": found.summary}
         for step, found in findings(opening, settings, now).items()
     }
 

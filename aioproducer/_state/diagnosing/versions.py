@@ -8,7 +8,18 @@ from typing import Final, NamedTuple
 from aioproducer._state.connecting.opening import BrokerVersions
 from aioproducer._wire.apis import INIT_PRODUCER_ID, PRODUCE
 
-__all__ = ["Gap", "gaps"]
+__all__ = ["Gap", "features_text", "gaps"]
+
+_TRANSACTION_VERSION: Final = "transaction.version"
+_METADATA_VERSION: Final = "metadata.version"
+# Kafka's names of the levels of metadata.version, from this one on.
+_FIRST_NAMED: Final = 7
+_METADATA_VERSIONS: Final = (
+    "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2",
+    "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0",
+    "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0",
+    "4.4-IV0",
+)  # fmt: skip
 
 
 class Gap(NamedTuple):
@@ -55,5 +66,18 @@ def gaps(versions: BrokerVersions, compression_type: str, *, transactional: bool
         yield _PRODUCER_IDS
     if transactional and producer_ids is not None and producer_ids < 3:
         yield _RECOVERY
-    if transactional and versions.features.get("transaction.version", 0) < 2:
+    if transactional and versions.features.get(_TRANSACTION_VERSION, 0) < 2:
         yield _LEVEL_2
+
+
+def features_text(features: Mapping[str, int]) -> str:
+    """`transaction.version 2, metadata.version 4.3-IV0`: the two levels that people ask for."""
+    found = []
+    if _TRANSACTION_VERSION in features:
+        found.append(f"{_TRANSACTION_VERSION} {features[_TRANSACTION_VERSION]}")
+    if _METADATA_VERSION in features:
+        level = features[_METADATA_VERSION]
+        place = level - _FIRST_NAMED
+        is_named = 0 <= place < len(_METADATA_VERSIONS)
+        found.append(f"{_METADATA_VERSION} {_METADATA_VERSIONS[place] if is_named else level}")
+    return ", ".join(found)

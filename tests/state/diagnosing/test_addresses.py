@@ -17,6 +17,7 @@ from aioproducer._state.diagnosing.addresses import (
 )
 from aioproducer._state.diagnosing.facts import Opening, Peer, Step, Tls
 from aioproducer._state.diagnosing.finding import Status
+from aioproducer._state.diagnosing.versions import features_text
 from aioproducer.errors import AuthenticationError, BrokerUnavailableError, ProtocolError
 from tests.state.diagnosing.openings import (
     NOW,
@@ -218,6 +219,24 @@ def test_features_that_are_missing(
     found = findings(opening, Settings("PLAINTEXT", "PLAIN", **settings), NOW)[Step.PROTOCOL]
     assert found.status is (Status.WARN if missing else Status.OK)
     assert all(feature in found.summary for feature in missing)
+
+
+@pytest.mark.parametrize(
+    ("features", "text"),
+    [
+        ({}, ""),
+        (
+            {"transaction.version": 2, "metadata.version": 30, "group.version": 1},
+            "transaction.version 2, metadata.version 4.3-IV0",
+        ),
+        ({"metadata.version": 7}, "metadata.version 3.3-IV3"),
+        ({"metadata.version": 6}, "metadata.version 6"),
+        ({"metadata.version": 99}, "metadata.version 99"),
+    ],
+)
+def test_the_levels_of_features(features: dict[str, int], text: str) -> None:
+    """Those of metadata have Kafka's names, as far as they are known."""
+    assert features_text(features) == text
 
 
 def test_level_2_of_transactions() -> None:
