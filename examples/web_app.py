@@ -2,45 +2,39 @@
 
 Run it with FastAPI and uvicorn: uvicorn --app-dir examples web_app:app
 Then: curl -i localhost:8000/orders --json '{"customer": "alice", "items": ["2 apples"]}'
+And for the probes of Kubernetes (deploy/kubernetes.yaml): curl -i localhost:8000/probes/ready
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from aioproducer import KafkaError, Outcome, Producer, RecordError, RecordTooLargeError, StateError
+from aioproducer.asgi import Probes, lifespan
 
 KAFKA = os.environ.get("KAFKA", "localhost:9092")
 log = logging.getLogger("uvicorn.error")
 
-
-@asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Producer]]:
-    """One producer for the whole application, made in its event loop. It starts also without a running Kafka."""
-    async with (
-        Producer(
-            KAFKA,
-            topics=["orders"],  # known before the first request
-            max_block_ms=1_000,  # the longest wait of a request for memory or metadata
-            request_timeout_ms=3_000,
-            delivery_timeout_ms=10_000,  # the longest wait for an answer, also of close(): keep it below the grace period
-        ) as producer
-    ):
-        yield {"producer": producer}
+# One producer for the whole application. It starts in the application's event loop, also without a running Kafka.
+producer = Producer(
+    KAFKA,
+    topics=["orders"],  # known before the first request
+    max_block_ms=1_000,  # the longest wait of a request for memory or metadata
+    request_timeout_ms=3_000,
+    delivery_timeout_ms=10_000,  # the longest wait for an answer, also of close(): keep it below the grace period
+)
 
 
 def producer_of(request: Request) -> Producer:
     """The producer of the application; tests replace it with `app.dependency_overrides`."""
-    producer: Producer = request.state.producer
-    return producer
+    found: Producer = request.state.producer
+    return found
 
 
 class Order(BaseModel):
@@ -50,7 +44,9 @@ class Order(BaseModel):
     items: list[str]
 
 
-app = FastAPI(lifespan=lifespan)
+app = FastAPI(lifespan=lifespan(producer))
+# /probes/live, /probes/ready and /probes/health; they cost no I/O.
+app.mount("/probes", Probes(producer))
 OurProducer = Annotated[Producer, Depends(producer_of)]
 
 
@@ -79,11 +75,3 @@ async def tell_failure(request: Request, error: KafkaError) -> JSONResponse:
         case _:
             status, detail = 500, "the order was not taken"
     return JSONResponse({"detail": detail, "outcome": error.outcome.value}, status, headers)
-
-
-@app.get("/health")
-async def health(producer: OurProducer, response: Response) -> dict[str, Any]:
-    """For a readiness probe: 200 while orders reach Kafka, else 503 with the problems in words. It costs no I/O."""
-    now = producer.health()
-    response.status_code = 200 if now.ready else 503
-    return now.as_dict()

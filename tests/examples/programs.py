@@ -1,4 +1,4 @@
-"""Running an example as a user does: as a program of its own, with an embedded Kafka in the place of localhost:9092."""
+"""Running an example as a user does: as a program of its own, with a Kafka in the place of localhost:9092."""
 
 from __future__ import annotations
 
@@ -11,16 +11,25 @@ from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 
-from aioproducer.testing import EmbeddedKafka
 from tests.repo.source import ROOT
 
 EXAMPLES = ROOT / "examples"
 PYTHON = [sys.executable, "-W", "error"]
 ADDRESS = re.compile(r"running on (http://[\d.]+:\d+)", re.IGNORECASE)
 STOP_LIMIT = 20.0
+
+
+class Kafka(Protocol):
+    """An embedded Kafka, or a real one."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of its brokers."""
+        ...
 
 
 @attrs.frozen
@@ -39,19 +48,19 @@ def example(name: str) -> Path:
     return path
 
 
-def environment(kafka: EmbeddedKafka) -> dict[str, str]:
+def environment(kafka: Kafka) -> dict[str, str]:
     """The environment variables of the examples."""
     return {**os.environ, "KAFKA": kafka.bootstrap_servers}
 
 
-async def run(kafka: EmbeddedKafka, *command: str | Path) -> Ended:
+async def run(kafka: Kafka, *command: str | Path) -> Ended:
     """Run Python with these arguments to its end."""
     async with started(kafka, *command) as process:
         return await ended(process)
 
 
 @asynccontextmanager
-async def started(kafka: EmbeddedKafka, *command: str | Path) -> AsyncIterator[Process]:
+async def started(kafka: Kafka, *command: str | Path) -> AsyncIterator[Process]:
     """Python with these arguments while it runs; it is killed at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
         *PYTHON,
@@ -82,6 +91,7 @@ class Server:
     _process: Process
     lines: list[str] = attrs.field(factory=list)
     _reader: asyncio.Task[None] | None = None
+    _printed: asyncio.Condition = attrs.field(factory=asyncio.Condition)
 
     async def listening(self) -> str:
         """Read until it says where it listens; what comes later is read in the background."""
@@ -101,6 +111,11 @@ class Server:
             await self._reader
             return await self._process.wait()
 
+    async def told(self, text: str) -> None:
+        """Wait until it has printed this."""
+        async with asyncio.timeout(STOP_LIMIT), self._printed:
+            await self._printed.wait_for(lambda: text in self.output)
+
     @property
     def output(self) -> str:
         """All that it has printed."""
@@ -109,7 +124,9 @@ class Server:
     async def _line(self) -> str:
         assert self._process.stdout is not None
         line = (await self._process.stdout.readline()).decode()
-        self.lines.append(line)
+        async with self._printed:
+            self.lines.append(line)
+            self._printed.notify_all()
         return line
 
     async def _rest(self) -> None:
@@ -118,7 +135,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(kafka: EmbeddedKafka, *command: str | Path) -> AsyncIterator[tuple[Server, str]]:
+async def serving(kafka: Kafka, *command: str | Path) -> AsyncIterator[tuple[Server, str]]:
     """A server while it runs, and its address; a test that does not stop it kills it."""
     process = await asyncio.create_subprocess_exec(
         *PYTHON,

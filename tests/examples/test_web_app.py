@@ -15,7 +15,6 @@ from aioproducer import (
     AuthorizationError,
     BufferFullError,
     DeliveryTimeoutError,
-    Health,
     KafkaError,
     MetadataTimeoutError,
     Outcome,
@@ -69,22 +68,24 @@ async def test_a_thousand_requests_at_once(embedded_kafka: EmbeddedKafka, loop: 
 
 
 async def test_kafka_is_down(embedded_kafka: EmbeddedKafka) -> None:
-    """Orders are answered 503 with a time to come back, health says so too; when Kafka is back, both go well."""
+    """Orders are answered 503 with a time to come back, and no restart is asked for; when Kafka is back, all is well."""
     await embedded_kafka.faults.stop_broker(1)
     async with (
         serving(embedded_kafka, *UVICORN) as (_, address),
         httpx.AsyncClient(base_url=address, timeout=30) as client,
     ):
-        down, health = await client.post("/orders", json=ORDER), await client.get("/health")
-        assert (down.status_code, down.headers["retry-after"], health.status_code) == (503, "2", 503)
+        down, ready = await client.post("/orders", json=ORDER), await client.get("/probes/ready")
+        assert (down.status_code, down.headers["retry-after"], ready.status_code) == (503, "2", 503)
         assert down.json()["outcome"] == "not written"
-        assert "Connection refused" in health.json()["last_error"]
+        assert (await client.get("/probes/live")).status_code == 200
+        (facts,) = (await client.get("/probes/health")).json()["producers"]
+        assert "Connection refused" in facts["last_error"]
         await embedded_kafka.faults.start_broker(1)
         while (answer := await client.post("/orders", json=ORDER)).status_code == 503:
             pass  # it waits for up to a second
         assert answer.status_code == 201
-        back = await client.get("/health")
-        assert (back.status_code, back.json()["connected_brokers"], back.json()["ready"]) == (200, 1, True)
+        back = await client.get("/probes/ready")
+        assert (back.status_code, back.json()) == (200, {"live": True, "ready": True, "problems": []})
     assert len(embedded_kafka.records("orders")) == 1
 
 
@@ -138,16 +139,3 @@ async def test_broken_orders(mock: MockProducer) -> None:
     async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
         answer = await client.post("/orders", json={"customer": "alice"})
     assert (answer.status_code, mock.history) == (422, ())
-
-
-@pytest.mark.parametrize(("is_ready", "status"), [(True, 200), (False, 503)])
-async def test_readiness(mock: MockProducer, is_ready: bool, status: int) -> None:
-    """The status follows the producer's own judgement; the answer has its problems in words."""
-    found = Health(
-        state="running", ready=is_ready, problems=() if is_ready else ("no metadata was read yet",)
-    )
-    mock.health = lambda: found  # type: ignore[method-assign]  # the answer of the moment
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
-        answer = await client.get("/health")
-    assert (answer.status_code, answer.json()["problems"]) == (status, list(found.problems))

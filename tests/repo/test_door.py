@@ -72,6 +72,7 @@ def test_dir_shows_the_public_members(kind: type) -> None:
 
 
 PUBLIC_MODULES = {
+    "asgi": "Probes lifespan",
     "auth": "AwsCredentials GivenToken Token msk_iam token_file",
     "doctor": "Check Examination Report Status examine refused",
     "interceptors": "Intercepting Interceptor",

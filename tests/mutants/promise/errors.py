@@ -184,11 +184,11 @@ ERRORS: Final = (
     ),
     _mutant(
         "readiness-by-open-connections",
-        "../examples/web_app.py",
-        "    response.status_code = 200 if now.ready else 503",
-        "    response.status_code = 200 if now.connected_brokers else 503",
+        "asgi.py",
+        "all(each.ready for each in found)",
+        "all(each.connected_brokers for each in found)",
         "A service without requests, whose idle connections are closed, is not ready, and therefore gets no requests.",
-        "tests/examples/test_web_app.py::test_readiness",
+        "tests/api/lifecycle/test_probes.py::test_status",
     ),
     _mutant(
         "audit-of-a-dead-broker-is-a-traceback",
