@@ -66,6 +66,7 @@ REAL_FAULTS = (
     "tests/kafka/transactions/test_real_coordinators.py",
     "tests/kafka/faults/test_real_doctor.py",
     "tests/kafka/faults/test_real_faults.py",
+    "tests/kafka/faults/test_real_verifiable.py",
 )
 # Secrets that change on three secured nodes: shortly among the tests with Kafka, at length in `make proof`.
 ROTATIONS = "tests/kafka/test_rotation.py"

@@ -68,6 +68,14 @@ class _Providers(dict[str, ConfigProvider]):
         )
 
 
+def given_providers(secrets: Sequence[str]) -> Mapping[str, ConfigProvider]:
+    """The providers of references that lead to files below these folders."""
+    providers = _Providers()
+    if secrets:
+        providers |= {"file": FileProvider(secrets), "dir": DirectoryProvider(secrets)}
+    return providers
+
+
 def configuration(
     file: Path | None, properties: Mapping[str, str], secrets: Sequence[str] = ()
 ) -> ProducerConfig:
@@ -75,9 +83,7 @@ def configuration(
 
     References may lead to files below the folders of `secrets`.
     """
-    providers = _Providers()
-    if secrets:
-        providers |= {"file": FileProvider(secrets), "dir": DirectoryProvider(secrets)}
+    providers = given_providers(secrets)
     for name in properties:
         row = SETTINGS.get(name.replace(".", "_"))
         if row is not None and row.hides:

@@ -21,6 +21,7 @@ COMMANDS = {
     "broker": "Run an embedded Kafka for local development.",
     "doctor": "Examine the way to a cluster, and tell what to do about each failure.",
     "audit": "Verify the records of topics with Spark.",
+    "verifiable-producer": "Send numbers and tell outcomes, in place of Kafka's own tool.",
 }
 
 
@@ -36,7 +37,9 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         try:
-            command: click.Command = importlib.import_module(f"aioproducer.cli.{cmd_name}").command
+            command: click.Command = importlib.import_module(
+                f"aioproducer.cli.{cmd_name.replace('-', '_')}"
+            ).command
         except KeyboardInterrupt:
             # The command has not begun, so there is no message.
             raise click.exceptions.Exit(INTERRUPTED) from None
@@ -69,7 +72,7 @@ def run(arguments: Sequence[str] | None) -> int:
     try:
         code = program.main(arguments, prog_name="aioproducer", standalone_mode=False)
     except click.UsageError as error:
-        return _said(f"{error.format_message().rstrip('.')}; see '{_path(error)} --help'", USAGE)
+        return _said(f"{error.format_message().rstrip('.')}; see '{_path(error)} --help'", error.exit_code)
     except click.ClickException as error:
         return _said(error.format_message(), error.exit_code)
     except click.Abort:

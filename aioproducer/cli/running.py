@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 import click
@@ -50,6 +50,18 @@ class Stop:
         else:
             self._work = asyncio.create_task(work)
             await _until(self.asked, self._work)
+
+    async def asked_or(self, work: asyncio.Task[Any]) -> None:
+        """Wait until the work is done or a stop is requested; the work goes on."""
+        asked = asyncio.create_task(self.asked.wait())
+        await asyncio.wait([work, asked], return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+
+    async def pause(self, seconds: float | None) -> None:
+        """Wait so long, or until a stop is requested; None has no end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.asked.wait()
 
     async def unless_insisted(self, work: Coroutine[Any, Any, object]) -> None:
         """Do the work, and cancel it when a stop is forced."""

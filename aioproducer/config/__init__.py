@@ -17,6 +17,7 @@ from aioproducer.config.producer import ProducerConfig as ProducerConfig
 from aioproducer.config.producer import config_of_call as config_of_call
 from aioproducer.config.producer import require_config as require_config
 from aioproducer.config.producer import require_connection_settings as require_connection_settings
+from aioproducer.config.properties import properties_of as properties_of
 from aioproducer.config.providers import ConfigProvider as ConfigProvider
 from aioproducer.config.providers import DirectoryProvider as DirectoryProvider
 from aioproducer.config.providers import EnvProvider as EnvProvider
@@ -52,6 +53,7 @@ __all__ = [
     "iam_options",
     "jaas_options",
     "parse_endpoint",
+    "properties_of",
     "region_of",
     "require_config",
     "require_connection_settings",

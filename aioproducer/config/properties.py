@@ -19,7 +19,7 @@ from aioproducer.config.security.token_conflicts import ALLOWED_URLS, URL
 from aioproducer.config.table import Setting, complaint
 from aioproducer.errors import ConfigurationError, printable
 
-__all__ = ["read_properties"]
+__all__ = ["properties_of", "read_properties"]
 
 # As String.trim() of Java.
 _BLANKS = "".join(map(chr, range(0x21)))
@@ -36,7 +36,7 @@ def read_properties(
     providers: Mapping[str, ConfigProvider],
 ) -> None:
     """Add the settings of `source` to `values`, except those already there, and append problems to `problems`."""
-    written = source if isinstance(source, Mapping) else _file(_path(source))
+    written = source if isinstance(source, Mapping) else properties_of(_path(source))
     properties = _without_providers({str(name): value for name, value in written.items()}, providers)
     replaced_ones = _replace(properties, providers)
     used = _with_one_level(properties, values.get("compression_type"))
@@ -134,7 +134,8 @@ def _path(given: object) -> Path:
     return Path(given)
 
 
-def _file(path: Path) -> dict[str, str]:
+def properties_of(path: Path) -> dict[str, str]:
+    """The pairs in a properties file, as they are written."""
     try:
         return parse_properties(path.read_text(encoding="utf-8-sig"))
     except OSError as error:

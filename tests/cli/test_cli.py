@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from aioproducer.cli import main
 from tests.cli.program import environment
 from tests.repo.source import ROOT
 
-COMMANDS = ["demo", "produce", "perf", "broker"]
+COMMANDS = ["demo", "produce", "perf", "broker", "verifiable-producer"]
 SEND = ["--bootstrap-server", "localhost:9092", "--topic", "t"]
 PERF = ["perf", *SEND, "--num-records", "10", "--throughput", "-1"]
 
@@ -138,7 +139,8 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     """--help names every command."""
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert [line.split()[0] for line in text.split("Commands:\n")[1].splitlines()[:4]] == COMMANDS
+    listed = re.findall(r"^  (\S+)", text.split("Commands:\n")[1].split("\n\n")[0], re.MULTILINE)
+    assert listed == ["demo", "produce", "perf", "broker", "audit", "verifiable-producer"]
 
 
 def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,8 @@ import attrs
 from aioproducer import KafkaError, Producer, ProducerConfig, StateError, Stats
 from aioproducer.cli.connecting import reach
 from aioproducer.cli.latencies import histogram
+from aioproducer.cli.pace import Pace
 from aioproducer.cli.perf.measuring import Measure
-from aioproducer.cli.perf.pace import Pace
 from aioproducer.cli.perf.transacting import Transactions
 from aioproducer.cli.running import Stop, every, heeding_signals
 from aioproducer.cli.terminal.screen import Meter, Screen

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-# Kafka's own largest int and long.
+# The bounds of Java's int, and its largest long.
+LEAST_INT = -(2**31)
 MOST_INT = 2**31 - 1
 MOST_LONG = 2**63 - 1
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from aioproducer import Delivery, Outcome, Producer
 from aioproducer.cli.latencies import histogram, quantile
+from aioproducer.cli.pace import Pace
 from aioproducer.cli.perf.figures import Counter, Latencies
-from aioproducer.cli.perf.pace import Pace
 from aioproducer.cli.perf.payloads import random_payloads
 from aioproducer.cli.perf.plot import slices, write_plot
 from aioproducer.cli.watch import LEAST, Watch

@@ -16,8 +16,12 @@ class Pace:
         self._now = now
         self._began = now()
 
+    def wait(self, sent: int) -> float:
+        """The seconds to wait if this number of records was sent too early; 0 where a wait is not worth it."""
+        early = self._began + sent / self._rate - self._now()
+        return early if early >= WORTH_SLEEPING else 0.0
+
     async def keep(self, sent: int) -> None:
         """Wait if this number of records was sent too early."""
-        early = self._began + sent / self._rate - self._now()
-        if early >= WORTH_SLEEPING:
-            await asyncio.sleep(early)
+        if wait := self.wait(sent):
+            await asyncio.sleep(wait)
