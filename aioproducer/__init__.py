@@ -4,7 +4,8 @@
         delivery = await producer.send("orders", b"2 apples", key=b"alice")  # accepted: it has its place in the order
         metadata = await delivery                                           # written: partition, offset, timestamp
 
-Everything public is here, and in `aioproducer.auth`, `partitioners`, `serializers`, `interceptors` and `testing`.
+Everything public is here, and in `aioproducer.auth`, `partitioners`, `serializers`, `interceptors`, `prometheus` and
+`testing`.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def requirements(level: str) -> list[str]:
     if level != "core":
         basis += extras["cli"]
     if level == "floors":
-        basis += dict.fromkeys(extras["pkcs12"] + extras["jwt"] + extras["aws"])
+        basis += dict.fromkeys(extras["pkcs12"] + extras["jwt"] + extras["aws"] + extras["prometheus"])
     groups = {"dev": "dev", "core": "core", "whole": "whole", "floors": "test", "spark-3.5": "spark-3.5"}
     extra = group(groups[level]) if level in groups else []
     return [at_floor(each) for each in basis] + extra if level == "floors" else basis + extra

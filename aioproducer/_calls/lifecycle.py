@@ -90,6 +90,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._before_close = Totals()
         self._losses_told = False
         self._owners = TaskOwners()
+        self._last_looks: tuple[Callable[[Any], object], ...] = ()
 
     async def start(self, *, wait_ready: float | None = None) -> None:
         """Bind to the running loop and start the background task; works with every broker down.
@@ -353,7 +354,13 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     ) -> None:
         await self.close()
 
+    def _at_end(self, last_look: Callable[[Any], object]) -> None:
+        """Call this with the producer when it is garbage-collected, in any thread; it must not raise."""
+        self._last_looks += (last_look,)
+
     def __del__(self) -> None:
+        for last_look in getattr(self, "_last_looks", ()):
+            last_look(self)
         engine = getattr(self, "_engine", None)
         if engine is None or self._state not in ("running", "closing") or not self._same_process():
             return

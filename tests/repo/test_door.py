@@ -77,6 +77,7 @@ PUBLIC_MODULES = {
     "doctor": "Check Examination Report Status examine refused",
     "interceptors": "Intercepting Interceptor",
     "partitioners": "Partitioner PerProducer Random RoundRobin default murmur3 random round_robin",
+    "prometheus": "ProducerCollector",
     "serializers": "Encoded Json NotPrepared Serializer String TopicSerializer json string",
     "stats": "ConnectionStats Failure Health Histogram Stats TopicStats TransactionStats",
 }
@@ -144,7 +145,8 @@ def test_importing_starts_nothing() -> None:
     code = (
         "import sys, threading, aioproducer\n"
         "assert threading.active_count() == 1\n"
-        "optional = {'pyarrow', 'pytest', 'uvloop', 'aioproducer.testing', 'aioproducer.cli'} & set(sys.modules)\n"
+        "optional = {'pyarrow', 'pytest', 'uvloop', 'aioproducer.testing', 'aioproducer.cli', 'prometheus_client'}\n"
+        "optional &= set(sys.modules)\n"
         "assert not optional, optional\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, check=True)
