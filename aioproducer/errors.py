@@ -101,6 +101,11 @@ def text_of(error: BaseException | None) -> str:
         return f"(str() of the error raised {type(raised).__name__})"
 
 
+def error_name(error: BaseException) -> str:
+    """The name of an error in statistics: Kafka's own name where the broker gave one."""
+    return str(getattr(error, "name", type(error).__name__))
+
+
 def _escape(char: str) -> str:
     return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 

@@ -91,6 +91,8 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._losses_told = False
         self._owners = TaskOwners()
         self._last_looks: tuple[Callable[[Any], object], ...] = ()
+        # Listeners beside those of the setting.
+        self._listeners: tuple[Any, ...] = ()
 
     async def start(self, *, wait_ready: float | None = None) -> None:
         """Bind to the running loop and start the background task; works with every broker down.
@@ -134,6 +136,8 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._owners.entries.clear()
         self._follow_tasks(self._owners.entries, asyncio.current_task)
         engine.accepted_before = self._accepted_records
+        for listener in self._listeners:
+            engine.add_listener(listener)
         # The intake first: another thread that finds an engine must find its intake.
         self._intake = intake
         self._engine = engine
@@ -142,6 +146,10 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._serialize_key = intake.serializing.key
         self._serialize_value = intake.serializing.value
         self._choose = None if intake.partitioner is None else intake.choose_now
+        self._traces = intake.contexts.exist
+        if self._traces and self._plain:
+            # The fast path of such a producer begins with the context.
+            self._plain, self._context_of_call = False, intake.contexts.ask
         self._cause = None
         self._state = "running"
         _running.add(self)
@@ -169,6 +177,18 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     def _intake_of(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> Intake:
         """The object for the records that the fast path leaves."""
         return Intake(engine, pace, usable)
+
+    def _add_listener(self, listener: object) -> None:
+        """Call `on_batch(report)` of a listener that is not in the settings, from the next report on."""
+        self._listeners += (listener,)
+        if self._engine is not None:
+            self._engine.add_listener(listener)
+
+    def _remove_listener(self, listener: object) -> None:
+        """Undo `_add_listener`."""
+        self._listeners = tuple(one for one in self._listeners if one is not listener)
+        if self._engine is not None:
+            self._engine.listeners.remove(listener)
 
     def _update_accepting(self) -> None:
         """Records are taken while the producer runs, of a transactional one only within a transaction."""

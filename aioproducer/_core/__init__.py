@@ -14,6 +14,7 @@ from aioproducer._core.accept import Partition as Partition
 from aioproducer._core.accept import SendPath as SendPath
 from aioproducer._core.accept import Topic as Topic
 from aioproducer._core.accept import forked as forked
+from aioproducer._core.accept import join_headers as join_headers
 from aioproducer._core.delivery import BatchDelivery as BatchDelivery
 from aioproducer._core.delivery import Delivery as Delivery
 from aioproducer._core.delivery import Sending as Sending

@@ -83,6 +83,8 @@ class SendPath(Generic[_K_contra, _V_contra]):
     _serialize_key: Callable[[str, Any, Any], Any] | None
     _serialize_value: Callable[[str, Any, Any], Any] | None
     _choose: Callable[[str, bytes | None, bytes | None], int | None] | None
+    _context_of_call: Callable[[], Any] | None
+    _traces: bool
     _accepting: bool
     _max_record: int
     @property
@@ -167,6 +169,7 @@ class SendPath(Generic[_K_contra, _V_contra]):
         partition: int,
         deadline: float,
         in_line: bool,
+        context: object = None,
     ) -> list[Any]: ...
     def _append_many(
         self,
@@ -179,6 +182,7 @@ class SendPath(Generic[_K_contra, _V_contra]):
         start: int,
         deadline: float,
         into: BatchDelivery,
+        context: object = None,
     ) -> tuple[int, int]: ...
     def _chosen_partition(self) -> Any: ...
 
@@ -197,3 +201,6 @@ class Column:
     def value_at(self, at: int) -> Any: ...
 
 def forked() -> None: ...
+def join_headers(
+    own: tuple[tuple[str, bytes | None], ...] | None, added: tuple[tuple[str, bytes], ...]
+) -> tuple[tuple[str, bytes | None], ...]: ...

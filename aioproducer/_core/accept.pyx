@@ -115,6 +115,42 @@ cdef tuple plain_headers(object headers):
     return <tuple>headers
 
 
+cdef tuple joined(tuple own, tuple added):
+    # The headers of a record, and behind them those of its context whose names it does not have.
+    cdef set names = {(<tuple>pair)[0] for pair in own}
+    cdef list more = [pair for pair in added if (<tuple>pair)[0] not in names]
+    if len(more) < len(added) and "traceparent" in names:
+        # W3C Trace Context: a tracestate belongs to the traceparent beside it.
+        more = [pair for pair in more if (<tuple>pair)[0] != "tracestate"]
+    return own + tuple(more)
+
+
+def join_headers(tuple own, tuple added not None):
+    """The headers of a record (or None), and behind them those of its context whose names it does not have."""
+    return joined(() if own is None else own, added)
+
+
+cdef tuple headers_in_context(object headers, object context):
+    # The headers of a record with those of its context; None: the slow path has to convert or to refuse them.
+    cdef tuple added = plain_headers((<tuple>context)[0]) if type(context) is tuple and len(<tuple>context) == 2 else None
+    cdef tuple own
+    if added is None or headers is None:
+        return added
+    own = plain_headers(headers)
+    return None if own is None else joined(own, added)
+
+
+cdef inline int note_context(Delivery delivery, object token) except -1:
+    # The record has its place: a tracer that misses it must not deny that.
+    cdef Batch batch = delivery._batch
+    if token is not None or batch._contexts is not None:
+        try:
+            batch.note_context(delivery._index, token)
+        except MemoryError:
+            pass
+    return 0
+
+
 cdef inline bint adds_headers(object serializer, object made):
     # The result of a serializer: data, and headers that it adds to those of the record.
     return serializer is not None and isinstance(made, tuple) and len(<tuple>made) == 2
@@ -183,6 +219,13 @@ cdef class SendPath:
     cdef public object _serialize_value
     # Called with (topic, key, value), which are bytes, for a partition; None: the default partitioner chooses.
     cdef public object _choose
+    # With tracing: called for each record, for the headers and the token of the present context, or None. None: no
+    # tracing, or the slow path asks.
+    cdef public object _context_of_call
+    # With tracing, on either path.
+    cdef public bint _traces
+    # True within that call: records that it sends have no context.
+    cdef bint _asks_for_context
     # True while the producer runs.
     cdef public bint _accepting
     cdef public Py_ssize_t _max_record
@@ -492,6 +535,8 @@ cdef class SendPath:
             if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers, False, now):
                 sending._flags = MUST_YIELD if self._owes_turn(now) else 0
                 return sending
+        if self._context_of_call is not None:
+            return self._send_in_context(topic, value, key, partition, timestamp, headers, timeout, max_block, False)
         return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, False)
 
     def send_and_wait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None,
@@ -510,6 +555,8 @@ cdef class SendPath:
             if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers, True, now):
                 sending._flags = METADATA
                 return sending
+        if self._context_of_call is not None:
+            return self._send_in_context(topic, value, key, partition, timestamp, headers, timeout, max_block, True)
         return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, True)
 
     def send_nowait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None, timeout=None):
@@ -525,6 +572,11 @@ cdef class SendPath:
             delivery = Delivery.__new__(Delivery)
             now = self._clock.now()
             if self._fast(delivery, topic, value, key, partition, timestamp, headers, False, now):
+                return delivery
+        elif (self._context_of_call is not None and timeout is None and self._here() and not self._asks_user()
+                and self._topic(topic) is not None):
+            delivery = Delivery.__new__(Delivery)
+            if self._fast_in_context(delivery, topic, value, key, partition, timestamp, headers, False, &now):
                 return delivery
         return self._send_now(topic, value, key, partition, timestamp, headers, timeout)
 
@@ -587,11 +639,85 @@ cdef class SendPath:
         return self._send_slowly(
             topic, value, key, partition, timestamp, pairs, None, max_block, True, wants_metadata)
 
+    # -- records in the context of a tracer: the slow path asks for the context again, and logs a failure
+
+    cdef object _ask_for_context(self):
+        # The present context, or None; anything but a pair: the tracer failed.
+        cdef object context = False
+        if self._asks_for_context:
+            return None
+        self._asks_for_context = True
+        try:
+            context = self._context_of_call()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            pass
+        finally:
+            self._asks_for_context = False
+        return context
+
+    cdef bint _fast_in_context(self, Delivery delivery, object topic, object value, object key, object partition,
+                               object timestamp, object headers, bint awaited, double *now) except -1:
+        # As `_fast`.
+        cdef object context = self._ask_for_context()
+        cdef object token = None
+        if context is not None:
+            headers = headers_in_context(headers, context)
+            if headers is None:
+                return False
+            token = (<tuple>context)[1]
+        now[0] = self._clock.now()
+        # The tracer is user code, which may have changed any state.
+        if not self._here() or not self._fast(
+                delivery, topic, value, key, partition, timestamp, headers, awaited, now[0]):
+            return False
+        note_context(delivery, token)
+        return True
+
+    cdef object _send_in_context(self, object topic, object value, object key, object partition, object timestamp,
+                                 object headers, object timeout, object max_block, bint wants_metadata):
+        # As `send` and `send_and_wait` without tracing.
+        cdef Sending sending
+        cdef double now = 0
+        if timeout is None and self._here() and patient(max_block) and self._topic(topic) is not None:
+            if self._asks_user():
+                return self._serialized_in_context(
+                    topic, value, key, partition, timestamp, headers, max_block, wants_metadata)
+            sending = unfilled()
+            if self._fast_in_context(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers,
+                                     wants_metadata, &now):
+                sending._flags = METADATA if wants_metadata else MUST_YIELD if self._owes_turn(now) else 0
+                return sending
+        return self._send_slowly(
+            topic, value, key, partition, timestamp, headers, timeout, max_block, False, wants_metadata)
+
+    cdef object _serialized_in_context(self, object topic, object value, object key, object partition,
+                                       object timestamp, object headers, object max_block, bint wants_metadata):
+        cdef object context = self._ask_for_context()
+        cdef object token = None
+        cdef object both = headers
+        if context is not None:
+            both = headers_in_context(headers, context)
+            if both is not None:
+                token = (<tuple>context)[1]
+        if (both is None and context is not None) or not self._here():
+            return self._send_slowly(
+                topic, value, key, partition, timestamp, headers, None, max_block, False, wants_metadata)
+        sending = self._send_asking(topic, value, key, partition, timestamp, both, max_block, wants_metadata)
+        if type(sending) is Sending and (<Sending>sending)._delivery is not None:
+            # Accepted within the call. The slow path notes the context itself.
+            note_context(<Delivery?>(<Sending>sending)._delivery, token)
+        return sending
+
     # -- records of the slow path, in checked form: bytes, plain headers, an integer time
 
     def _append_checked(self, Topic topic not None, key, value, tuple headers, timestamp, Py_ssize_t partition,
-                        double deadline, bint in_line):
-        """Append one checked record: ``[status, delivery or None, the chosen partition or None]``."""
+                        double deadline, bint in_line, context=None):
+        """Append one checked record: ``[status, delivery or None, the chosen partition or None]``.
+
+        ``context``: the token of the context that it was sent in.
+        """
         cdef View k, v
         cdef Py_buffer key_buffer, value_buffer
         cdef bint key_held = False, value_held = False
@@ -611,6 +737,7 @@ cdef class SendPath:
             answer[2] = self._chosen
             if status == DONE:
                 fill(delivery, self._chosen.open, k.size, v.size, stamp)
+                note_context(delivery, context)
             else:
                 answer[0] = status
                 answer[1] = None
@@ -624,8 +751,11 @@ cdef class SendPath:
     # -- many records
 
     def _append_many(self, Topic topic not None, Column values not None, Column keys, object partitions,
-                     Column timestamps, object headers, int start, double deadline, BatchDelivery into not None):
-        """Append records from ``start`` on. Returns ``(next, status)``; the status has the reason of an early stop."""
+                     Column timestamps, object headers, int start, double deadline, BatchDelivery into not None, context=None):
+        """Append records from ``start`` on. Returns ``(next, status)``; the status has the reason of an early stop.
+
+        ``context``: the token of the context that they were sent in.
+        """
         cdef View k, v
         cdef int at = start
         cdef int total = into.total
@@ -678,7 +808,23 @@ cdef class SendPath:
             batch = self._chosen.open
             into.place(at, batch, batch.record_count - 1)
             at += 1
+        if self._traces:
+            self._note_contexts(into, start, at, context)
         return at, status
+
+    cdef int _note_contexts(self, BatchDelivery into, int start, int end, object token) except -1:
+        cdef Batch batch
+        cdef int at
+        for at in range(start, end):
+            if not into._ordinals[at]:
+                continue
+            batch = <Batch>into._batches[into._ordinals[at] - 1]
+            if token is not None or batch._contexts is not None:
+                try:
+                    batch.note_context(into._indexes[at], token)
+                except MemoryError:
+                    return 0
+        return 0
 
     def _chosen_partition(self):
         """The partition that the last append chose."""

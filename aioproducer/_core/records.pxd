@@ -105,6 +105,8 @@ cdef class Batch:
     cdef dict _individual
     cdef readonly int pending
     cdef list _forward
+    # Of a producer with tracing: the contexts of the records, as (index of the first record, token) of each run.
+    cdef list _contexts
     # waiters
     cdef public object loop
     cdef dict _waiters  # by record
@@ -131,6 +133,7 @@ cdef class Batch:
     cdef int add_observer(self, int index, object waiter) except -1
     cdef int _line_up(self, list waiters) except -1
     cdef int _wake(self, list waiters) except -1
+    cdef int note_context(self, int index, object token) except -1
     cdef list remove_waiters(self, int index, object matches)
     cdef list _waiters_of(self, int index)
 

@@ -392,7 +392,7 @@ cdef class Batch:
         self.pending = 0
         self.closed = True
         self._octets = None
-        self._own_deadlines = None
+        self._own_deadlines = self._contexts = None
         if waiters is not None:
             self._wake(waiters)
         return count
@@ -454,7 +454,7 @@ cdef class Batch:
         self._forward = places
         self.pending = 0
         self.closed = True
-        self._octets = None
+        self._octets = self._contexts = None
         waiters, self._waiters = self._waiters, None
         for index, mine in (waiters or {}).items():
             place = places[index]
@@ -466,6 +466,50 @@ cdef class Batch:
     def forwarded(self):
         """True when the records live on in other batches."""
         return self._forward is not None
+
+    # -- the contexts that its records were sent in, each as the token of a tracer
+
+    cdef int note_context(self, int index, object token) except -1:
+        # The record at ``index``, which is the newest, was sent in this context; None: in none.
+        if self.outcome != PENDING or self._forward is not None:
+            return 0
+        if self._contexts is None:
+            if token is not None:
+                self._contexts = [(index, token)]
+        elif (<tuple>self._contexts[len(self._contexts) - 1])[1] is not token:
+            self._contexts.append((index, token))
+        return 0
+
+    def set_context(self, int index, token):
+        """The newest record, at ``index``, was sent in the context of this token; None: in none."""
+        self.note_context(index, token)
+
+    def contexts(self):
+        """The token of every record in order, None for one without a context; None if no record has one."""
+        cdef list found
+        cdef Py_ssize_t run, end
+        if self._contexts is None:
+            return None
+        found = [None] * self.record_count
+        for run, (first, token) in enumerate(self._contexts):
+            end = self._contexts[run + 1][0] if run + 1 < len(self._contexts) else self.record_count
+            found[first:end] = [token] * (end - first)
+        return found
+
+    def open_contexts(self, indexes=None):
+        """The distinct tokens of the records without an outcome, of all or of those at ``indexes``."""
+        cdef list each
+        # By identity: a comparison may run code of the tracer.
+        cdef dict found
+        if self._contexts is None:
+            return ()
+        if indexes is None and self._individual is None:
+            found = {id(token): token for _, token in self._contexts}
+        else:
+            each = self.contexts()
+            indexes = range(self.record_count) if indexes is None else indexes
+            found = {id(each[index]): each[index] for index in indexes if self.outcome_of(index) == PENDING}
+        return tuple([token for token in found.values() if token is not None])
 
     # -- waiters
 

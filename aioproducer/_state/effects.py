@@ -64,6 +64,8 @@ class Settled(NamedTuple):
     size: int
     error: KafkaError | None
     at: float
+    contexts: tuple[object, ...] = ()
+    """The tokens of the contexts that these records were sent in."""
 
 
 Report = Retried | Ended | OffsetWentBack | Settled

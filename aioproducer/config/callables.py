@@ -10,7 +10,7 @@ import attrs
 
 from aioproducer.errors import ConfigurationError
 
-__all__ = ["Interceptors", "Listeners", "Partitioner", "Serializer", "check_progress"]
+__all__ = ["Interceptors", "Listeners", "Partitioner", "Serializer", "Tracer", "check_progress"]
 
 
 def _refuse_class(value: Any) -> None:
@@ -124,6 +124,27 @@ class Listeners:
             if method is not None:
                 _refuse_coroutine(method, f"{name}() of {type(listener).__name__}")
         return listener
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@attrs.frozen
+class Tracer:
+    """An object with `context` and `on_batch`; or its `for_producer(client_id)` returns one."""
+
+    range: str = attrs.field(default="an object with context() and on_batch(report)", init=False)
+
+    def check(self, value: Any) -> Any:
+        if isinstance(value, str):
+            raise ValueError("must be a Python object, not a name: see aioproducer.otel")
+        _refuse_class(value)
+        for name in ("context", "on_batch"):
+            method = getattr(value, name, None)
+            if not callable(method):
+                raise ValueError(f"{type(value).__name__} has no {name}()")
+            _refuse_coroutine(method, f"{name}() of {type(value).__name__}")
+        return value
 
     def parse(self, text: str) -> str:
         return text

@@ -10,7 +10,7 @@ from typing import Any, Final, Self, Unpack, cast
 import attrs
 
 from aioproducer._codecs import CODECS, LEVELS
-from aioproducer.config.callables import Interceptors, Listeners, Partitioner, Serializer
+from aioproducer.config.callables import Interceptors, Listeners, Partitioner, Serializer, Tracer
 from aioproducer.config.conflicts import TRANSACTION_TIMEOUT_MS, complete, conflicts
 from aioproducer.config.endpoints import BootstrapServers, Endpoint
 from aioproducer.config.kinds import (
@@ -698,6 +698,14 @@ class ProducerConfig:
         Group.PIECES,
         "Objects with `on_batch(report)`, called once for each batch with its outcome, or `on_connection(report)`, called for "
         "each change of a connection. They cost nothing per record.",
+        kafka_default=None,
+    )
+    tracing: Any = setting(
+        None,
+        Optional(Tracer(), "no tracing"),
+        Group.PIECES,
+        "Adds the context of the call to the headers of each record, and makes spans of batches: a `Tracing` of "
+        "`aioproducer.otel`, or another tracer.",
         kafka_default=None,
     )
 

@@ -118,6 +118,7 @@ class Settings(ConnectionSettings, total=False):
     client_rack: str | None
     interceptors: Iterable[Any]
     listeners: Iterable[Any]
+    tracing: Any
     topics: Iterable[str]
     metadata_max_age_ms: int
     metadata_max_idle_ms: int

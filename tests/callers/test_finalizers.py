@@ -7,6 +7,7 @@ leaves with a request, of an answer. What such code does there must be done, or 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import random
 from collections import Counter
@@ -310,10 +311,12 @@ class EarlyFuture:
         self._collect()
         return self._loop.create_future()
 
-    def call_at(self, when: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+    def call_at(
+        self, when: float, callback: Callable[[], object], *, context: contextvars.Context
+    ) -> asyncio.TimerHandle:
         """A timer of the loop."""
         self._collect()
-        return self._loop.call_at(when, callback)
+        return self._loop.call_at(when, callback, context=context)
 
 
 async def test_a_bell_that_rings_as_its_task_goes_to_sleep() -> None:

@@ -19,20 +19,22 @@ from aioproducer._state.admission.checking import (
     checked_timestamp,
 )
 from aioproducer.errors import KafkaError, RecordError
-from aioproducer.interceptors import run_on_acknowledgement
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aioproducer._core import Sending
+    from aioproducer._core import Delivery, Sending
     from aioproducer._net.accepting.columns import Items
+    from aioproducer._net.accepting.contexts import CallContext, RecordTrace
     from aioproducer._net.accepting.intake import Intake
     from aioproducer._state.admission.bulk import BulkAppender
     from aioproducer._state.admission.ready import ReadyRecord
     from aioproducer.records import Record
 
     Refuse = Callable[[int, KafkaError], None]
+    # The spans of records, by their places in the call.
+    Traces = dict[int, RecordTrace]
 
 
 class BulkIntake:
@@ -67,11 +69,12 @@ class BulkIntake:
         if not call.total:
             pending.finish()
             return
-        waiting = self._waiting(topic, delivery, pending, call.timeout)
+        traces: Traces = {}
+        waiting = self._waiting(topic, delivery, pending, call.timeout, traces)
         pending.on_withdraw = lambda: self._withdraw(waiting)
         rest = None
         try:
-            rest = self._begun(call, waiting)
+            rest = self._begun(call, waiting, traces)
             if rest is None and not intake.admission.calls.knows(topic):
                 waiting.refuse_too_large(intake.engine.accumulator)
             intake.usable()
@@ -86,13 +89,16 @@ class BulkIntake:
         if rest is not None:
             intake.tasks.go_on(rest, self._prepare_later(waiting, rest), waiting)
 
-    def _begun(self, call: BulkCall, waiting: BulkWaiting) -> Suspended[list[ReadyRecord | None]] | None:
+    def _begun(
+        self, call: BulkCall, waiting: BulkWaiting, traces: Traces
+    ) -> Suspended[list[ReadyRecord | None]] | None:
         """Make the columns, as far as possible in this call; the rest of a coroutine where a serializer has to wait."""
         with Reading(call.topic):
+            context = self.intake.contexts.of_bulk_call(call.topic)
             if self.plain and not self.intake.watches_each:
-                waiting.columns = self._plain_columns(call, waiting.delivery)
+                waiting.columns = self._plain_columns(call, waiting.delivery, context)
                 return None
-            taken = self._each(call, waiting)
+            taken = self._each(call, waiting, context, traces)
             if Unready in map(type, taken):
                 self.intake.tasks.check(call.topic)
                 ready = self.intake.tasks.first_steps.take(self._made_later(waiting, taken))
@@ -104,12 +110,16 @@ class BulkIntake:
         return None
 
     def _waiting(
-        self, topic: str, delivery: BatchDelivery, pending: Pending, timeout: float | None
+        self,
+        topic: str,
+        delivery: BatchDelivery,
+        pending: Pending,
+        timeout: float | None,
+        traces: Traces,
     ) -> BulkWaiting:
         intake = self.intake
         now = self.loop.time()
 
-        interceptors = intake.interceptors
         gone: set[int] = set()
 
         def refused(at: int, error: KafkaError) -> None:
@@ -119,8 +129,10 @@ class BulkIntake:
                     refuse_record(delivery, at, error)
                 else:
                     self._refuse(delivery, at, error)
-                if interceptors:
-                    run_on_acknowledgement(interceptors, None, error, intake.log)
+                intake.tell(None, error, traces.pop(at, None))
+
+        def watched(delivery: Delivery) -> None:
+            intake.watch(delivery, traces.pop(waiting.at, None))
 
         def finished(error: KafkaError | None = None) -> None:
             if error is not None:
@@ -144,7 +156,7 @@ class BulkIntake:
             on_done=finished,
             on_refusal=refused,
             on_left=self._withdraw,
-            on_each=intake.watch if intake.watches_each else None,
+            on_each=watched if intake.watches_each else None,
             choose=intake.choose if intake.partitioner is not None else None,
             again=again,
             delivery=delivery,
@@ -176,14 +188,20 @@ class BulkIntake:
 
     # -- preparing
 
-    def _each(self, call: BulkCall, waiting: BulkWaiting) -> list[ReadyRecord | Unready | None]:
+    def _each(
+        self, call: BulkCall, waiting: BulkWaiting, context: CallContext | None, traces: Traces
+    ) -> list[ReadyRecord | Unready | None]:
         """Each record as far as it is ready in this call, None for a refused one."""
         made: list[ReadyRecord | Unready | None] = []
         for at, single in enumerate(calls_of(call)):
             one = None
             try:
                 with Reading(call.topic):
-                    one = self.intake.serializing.taken(self._intercepted(single))
+                    record = self._intercepted(single)
+                    own = self.intake.contexts.of_bulk_record(call.topic) or context
+                    if own is not None and own.trace is not None:
+                        traces[at] = own.trace
+                    one = self.intake.serializing.taken(record, own)
             except KafkaError as error:
                 waiting.on_refusal(at, error)
             made.append(one)
@@ -231,6 +249,7 @@ class BulkIntake:
 
     def _gathered(self, records: list[ReadyRecord | None]) -> Columns:
         wall = self.intake.engine.wall_ms
+        contexts = [record.context for record in records if record is not None]
         stamped = any(record is not None and record.timestamp is not None for record in records)
         return Columns(
             values=Column.of_items([None if r is None else r.value for r in records]),
@@ -243,9 +262,11 @@ class BulkIntake:
             else None,
             headers=[None if r is None else r.headers for r in records],
             refused=frozenset(at for at, record in enumerate(records) if record is None),
+            # All records have the context of the call.
+            context=contexts[0] if contexts else None,
         )
 
-    def _plain_columns(self, call: BulkCall, delivery: BatchDelivery) -> Columns:
+    def _plain_columns(self, call: BulkCall, delivery: BatchDelivery, context: CallContext | None) -> Columns:
         topic = call.topic
         refused: set[int] = set()
 
@@ -260,11 +281,18 @@ class BulkIntake:
             if call.partition is None
             else self._each_of(checked_partition, call.partition, topic, refuse),
             timestamps=None if call.timestamps is None else self._times(call.timestamps, topic, refuse),
-            headers=None
-            if call.headers is None
-            else self._each_of(checked_headers, call.headers, topic, refuse),
+            headers=self._headers(call, refuse, context),
             refused=frozenset(refused),
+            context=None if context is None else context.token,
         )
+
+    def _headers(self, call: BulkCall, refuse: Refuse, context: CallContext | None) -> Any:
+        own = call.headers
+        if own is not None:
+            own = self._each_of(checked_headers, own, call.topic, refuse)
+        if context is None:
+            return own
+        return [context.joined(one) for one in own] if isinstance(own, list) else context.joined(own)
 
     def _bytes_column(self, part: str, items: Items, topic: str, refuse: Refuse) -> Column:
         column = items if isinstance(items, Column) else Column.of_bytes(items)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aioproducer._callers.refusals import Reading, refusal_of
@@ -22,10 +23,11 @@ from aioproducer._core import (
     sending_of,
     settle_into,
 )
+from aioproducer._net.accepting.contexts import Contexts
 from aioproducer._net.accepting.pending import Pending
-from aioproducer._net.accepting.serializing import Serializing, Unready
+from aioproducer._net.accepting.serializing import Serializing, Unready, headers_of
 from aioproducer._net.runtime.first_step import Suspended
-from aioproducer._state.admission.checking import checked_headers, checked_seconds, checked_topic
+from aioproducer._state.admission.checking import checked_seconds, checked_topic
 from aioproducer._state.admission.ready import ReadyRecord
 from aioproducer._state.admission.waiting import Waiting
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
@@ -45,8 +47,10 @@ from aioproducer.records import Record
 
 if TYPE_CHECKING:
     from aioproducer._core import Delivery, Sending
+    from aioproducer._net.accepting.contexts import CallContext, RecordTrace
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._state.queues.partition_queue import TopicQueues
+    from aioproducer.records import RecordMetadata
 
 
 class Call(NamedTuple):
@@ -91,13 +95,18 @@ class PlaceholderOwner:
 class WaitingSend(Pending):
     """A waiting `send()`: its result goes to the awaiting task and to the interceptors."""
 
-    __slots__ = ("_intake", "_record", "_waiting")
+    __slots__ = ("_intake", "_record", "_trace", "_waiting")
 
     def __init__(self, intake: Intake) -> None:
         super().__init__(intake.loop, intake.pace, intake.log)
         self._intake = intake
         self._record: Record[Any, Any] | None = None
         self._waiting: Waiting | None = None
+        self._trace: RecordTrace | None = None
+
+    def trace_by(self, trace: RecordTrace | None) -> None:
+        """The span of the record."""
+        self._trace = trace
 
     def seen_as(self, record: Record[Any, Any]) -> None:
         """Keep the record as the interceptors left it, for their report if it is refused or withdrawn."""
@@ -115,34 +124,40 @@ class WaitingSend(Pending):
         # A record in the middle of its append may still be accepted, and is reported then.
         withdrawn = self._intake.admission.withdraw(self._waiting, self._intake.loop.time())
         self._intake.note_wait(self._waiting)
-        if withdrawn and self._record is not None:
+        if withdrawn and (self._record is not None or self._trace is not None):
             error = StateError(
                 "send() was cancelled before its record was accepted", topic=self._waiting.topic
             )
-            run_on_acknowledgement(self._intake.interceptors, None, error, self._intake.log)
+            self._tell(error)
 
     def accept(self, delivery: Delivery) -> None:
         """The record has its place."""
-        waiting = self._waiting
+        waiting, trace = self._waiting, self._trace
         # Without `super()`, which may need memory: the delivery must be set in any case.
         Pending.accept(self, delivery)
-        self._intake.watch(delivery)
+        self._intake.watch(delivery, trace)
         self._intake.note_wait(waiting)
 
     def refuse(self, error: BaseException) -> None:
         """The record will not be accepted."""
         try:
-            if self._record is not None:
-                run_on_acknowledgement(self._intake.interceptors, None, error, self._intake.log)
+            self._tell(error)
             self._intake.engine.refused(error)
             self._intake.note_wait(self._waiting)
         finally:
             # The caller waits for it in any case.
             Pending.refuse(self, error)
 
+    def _tell(self, error: BaseException) -> None:
+        """Report the end of a record that was not accepted."""
+        if self._record is not None:
+            run_on_acknowledgement(self._intake.interceptors, None, error, self._intake.log)
+        if self._trace is not None:
+            self._trace.end(None, error)
+
     def finish(self) -> None:
         """The wait is over: drop everything that was kept for it."""
-        self._waiting = self._record = None
+        self._waiting = self._record = self._trace = None
         Pending.finish(self)
 
 
@@ -164,6 +179,7 @@ class Intake:
         self.serializing = self.make_serializing(engine)
         self.partitioner = bind_partitioner(config.partitioner)
         self.interceptors = tuple(config.interceptors)
+        self.contexts = Contexts(engine.tracer, engine.log, engine.loop)
         self.max_block = config.max_block_ms / 1000
         self.delivery_timeout = config.delivery_timeout_ms / 1000
         # Records of send_nowait without a place, oldest first: flush() waits for them too.
@@ -177,12 +193,12 @@ class Intake:
     @property
     def watches_each(self) -> bool:
         """True when each accepted record must be reported."""
-        return bool(self.interceptors)
+        return bool(self.interceptors) or (self.contexts.of_records and self.contexts.of_bulk)
 
     @property
     def answers_at_once(self) -> bool:
         """True when records only need serializers that are not awaited."""
-        return not self.interceptors and not self.serializing.is_awaited
+        return not self.interceptors and not self.serializing.is_awaited and not self.contexts.of_records
 
     # -- send
 
@@ -207,10 +223,13 @@ class Intake:
                 record = self.intercepted(call)
                 if self.interceptors:
                     pending.seen_as(record)
+                context = self.contexts.of_call(record.topic)
+                if context is not None:
+                    pending.trace_by(context.trace)
                 timeout = checked_seconds("timeout", call.timeout)
                 max_block = checked_seconds("max_block", call.max_block)
                 waiting = self._waiting(record, pending, now, timeout, max_block)
-                ready = self._begun(call, record, waiting.give_up_at)
+                ready = self._begun(call, record, context, waiting.give_up_at)
             self.usable()
         except KafkaError as error:
             self.drop(ready)
@@ -222,13 +241,13 @@ class Intake:
         self._join(waiting, ready, pending, now)
 
     def _begun(
-        self, call: Call, record: Record[Any, Any], until: float
+        self, call: Call, record: Record[Any, Any], context: CallContext | None, until: float
     ) -> ReadyRecord | Suspended[ReadyRecord]:
         if call.serialized:
-            headers = checked_headers(record.headers, record.topic)
-            taken = self.serializing.serialized(record, headers, record.key, record.value)
+            headers = headers_of(record, context)
+            taken = self.serializing.serialized(record, headers, record.key, record.value, context)
         else:
-            taken = self.serializing.taken(record)
+            taken = self.serializing.taken(record, context)
         return self.serializing.begun(taken, until) if isinstance(taken, Unready) else taken
 
     def _join(
@@ -308,17 +327,21 @@ class Intake:
         with Reading(call.topic):
             timeout = checked_seconds("timeout", call.timeout)
             record = self.intercepted(call)
+        context = self.contexts.of_call(record.topic)
+        trace = None if context is None else context.trace
         try:
-            delivery = self._taken_now(record, timeout)
+            delivery = self._taken_now(record, context, timeout)
         except KafkaError as error:
-            run_on_acknowledgement(self.interceptors, None, error, self.log)
+            self.tell(None, error, trace)
             raise
-        return self.watch(delivery)
+        return self.watch(delivery, trace)
 
-    def _taken_now(self, record: Record[Any, Any], timeout: float | None) -> Delivery:
+    def _taken_now(
+        self, record: Record[Any, Any], context: CallContext | None, timeout: float | None
+    ) -> Delivery:
         with Reading(record.topic):
             topic = checked_topic(record.topic)
-            ready = self.serializing.taken(record)
+            ready = self.serializing.taken(record, context)
         self.usable()
         if isinstance(ready, Unready):
             raise self.serializing.prepare_for_later(ready)
@@ -347,6 +370,7 @@ class Intake:
             -1 if chosen is None else chosen,
             deadline,
             False,  # positional, for the core
+            ready.context,
         )
         if status == APPENDED and deadline:
             self.engine.accumulator.deadlines.watch(queue.open, deadline)
@@ -475,23 +499,34 @@ class Intake:
         run_close(self.interceptors, self.log)
         self.serializing.close()
 
-    def watch(self, delivery: Delivery) -> Delivery:
-        """Report the outcome of the record to the interceptors."""
-        if self.interceptors:
+    def watch(self, delivery: Delivery, trace: RecordTrace | None = None) -> Delivery:
+        """Report the outcome of the record to the interceptors and to its span."""
+        if self.interceptors or trace is not None:
             try:
-                observe(delivery, self._acknowledged)
+                observe(delivery, partial(self._acknowledged, trace=trace))
             except OUT_OF_MEMORY:
-                # The record has its place: a missing report to interceptors must not deny that.
-                self.log.warning(
-                    "the process has no memory to report the outcome of a record to the interceptors"
-                )
+                # The record has its place: a missing report must not deny that.
+                self.log.warning("the process has no memory to report the outcome of a record")
         return delivery
 
-    def _acknowledged(self, delivery: Delivery) -> None:
-        # Interceptors only observe: their report does not make the failure seen by the sender.
+    def _acknowledged(self, delivery: Delivery, trace: RecordTrace | None) -> None:
+        # They only observe: their report does not make the failure seen by the sender.
         _, error = peek(delivery)
         metadata = None if error is not None else delivery.result()
+        address = None if trace is None else self.engine.address_of(delivery.topic, delivery.partition)
+        self.tell(metadata, error, trace, address)
+
+    def tell(
+        self,
+        metadata: RecordMetadata | None,
+        error: BaseException | None,
+        trace: RecordTrace | None,
+        address: str | None = None,
+    ) -> None:
+        """The record has its outcome."""
         run_on_acknowledgement(self.interceptors, metadata, error, self.log)
+        if trace is not None:
+            trace.end(metadata, error, address)
 
 
 def no_place(cause: KafkaError, elapsed: float) -> DeliveryError:

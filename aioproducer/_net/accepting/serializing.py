@@ -21,6 +21,7 @@ from aioproducer.serializers import bind as bind_serializer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from aioproducer._net.accepting.contexts import CallContext
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._net.runtime.first_step import Suspended
     from aioproducer._state.admission.ready import PlainHeaders
@@ -39,6 +40,7 @@ class Unready(NamedTuple):
     partition: int | None
     # The count of successful preparations when its serializers were called.
     learned: int
+    context: CallContext | None
 
 
 class Serializing:
@@ -60,15 +62,15 @@ class Serializing:
 
     # -- within the call
 
-    def taken(self, record: Record[Any, Any]) -> ReadyRecord | Unready:
+    def taken(self, record: Record[Any, Any], context: CallContext | None = None) -> ReadyRecord | Unready:
         """The record as far as it is ready without waiting. A coroutine serializer is not called yet."""
         topic = checked_topic(record.topic)
-        headers = checked_headers(record.headers, topic)
+        headers = headers_of(record, context)
         key, value = (
             self._asked_now(serializer, topic, headers, data)
             for serializer, data in ((self.key, record.key), (self.value, record.value))
         )
-        return self.serialized(record, headers, key, value)
+        return self.serialized(record, headers, key, value, context)
 
     def _asked_now(self, serializer: Bound | None, topic: str, headers: PlainHeaders, data: Any) -> Any:
         if serializer is None:
@@ -77,7 +79,12 @@ class Serializing:
         return Unserialized(serializer, data) if self.is_awaited else serializer(topic, headers, data)
 
     def serialized(
-        self, record: Record[Any, Any], headers: PlainHeaders, key: Any, value: Any
+        self,
+        record: Record[Any, Any],
+        headers: PlainHeaders,
+        key: Any,
+        value: Any,
+        context: CallContext | None = None,
     ) -> ReadyRecord | Unready:
         """The record with the results of its serializers."""
         topic = record.topic
@@ -89,6 +96,7 @@ class Serializing:
             checked_timestamp(record.timestamp, topic),
             checked_partition(record.partition, topic),
             self._preparing.preparations.succeeded,
+            context,
         )
         if isinstance(unready.key, Unserialized) or isinstance(unready.value, Unserialized):
             return unready
@@ -108,7 +116,10 @@ class Serializing:
             headers=headers,
             timestamp=record.timestamp,
             partition=record.partition,
+            context=None if record.context is None else record.context.token,
         )
+        if record.context is not None and record.context.trace is not None:
+            record.context.trace.ready(ready)
         check_size(self._accumulator, record.topic, ready)
         return ready
 
@@ -168,6 +179,12 @@ class Serializing:
     def close(self) -> None:
         """Begin to close the serializers."""
         self._preparing.close(self._both())
+
+
+def headers_of(record: Record[Any, Any], context: CallContext | None) -> PlainHeaders:
+    """The headers of a record, and behind them those of the context of its call."""
+    headers = checked_headers(record.headers, record.topic)
+    return headers if context is None else context.joined(headers)
 
 
 def _data(made: bytes | Encoded | None) -> bytes | None:

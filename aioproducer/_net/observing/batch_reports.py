@@ -28,7 +28,7 @@ class BatchReporter:
 
     def report(self, settled: Settled) -> None:
         """Records of a batch have this outcome."""
-        batch, records, size, error, _ = settled
+        batch, records, size, error, _, contexts = settled
         broker = batch.retry_leader if batch.attempts else None
         self._on_batch(
             BatchReport(
@@ -42,12 +42,13 @@ class BatchReporter:
                 batch.attempts,
                 batch.base_offset if error is None else -1,
                 None if broker is None else str(broker),
-                None if broker is None else self._address_of(broker),
+                None if broker is None else address_of(self._view, broker),
                 batch.opened_at,
                 _known(batch.drained_at),
                 _known(batch.written_at),
                 _known(batch.answered_at),
                 self._now_ms(),
+                contexts,
             )
         )
 
@@ -58,9 +59,11 @@ class BatchReporter:
             # The clock belongs to the producer, which was dropped without close().
             return time.time_ns() // 1_000_000
 
-    def _address_of(self, broker: int) -> str | None:
-        node = self._view.brokers.node(broker)
-        return None if node is None else address_text(node.host, node.port)
+
+def address_of(view: MetadataView, broker: int) -> str | None:
+    """The address of a broker, None where it is not known any more."""
+    node = view.brokers.node(broker)
+    return None if node is None else address_text(node.host, node.port)
 
 
 def _known(moment: float) -> float | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from aioproducer._net.observing.failures import END_OF_THE_PROGRAM, Failures
 from aioproducer.listeners import BatchReport
 
 if TYPE_CHECKING:
@@ -20,20 +20,14 @@ if TYPE_CHECKING:
 
     Report = BatchReport | ConnectionReport
 
-# A failing listener is logged at this interval, with the number of failures since the last line.
-LOG_INTERVAL = 10.0
-# Any other exception of a listener would end a task of the producer.
-_END_OF_THE_PROGRAM = (KeyboardInterrupt, SystemExit)
-
 
 @attrs.define(eq=False)
 class _Method:
     """One method of one listener."""
 
-    name: str
+    owner: object
     call: Callable[[Any], object]
-    failures: int = 0
-    logged_at: float = -math.inf
+    failures: Failures
 
 
 class Listeners:
@@ -57,6 +51,14 @@ class Listeners:
     def on_connection(self) -> Callable[[ConnectionReport], None] | None:
         """The receiver of reports of connections; None if no listener wants them."""
         return self._put if self._of_connections else None
+
+    def add(self, listener: object) -> None:
+        """Call this listener with each later report of a batch."""
+        self._of_batches += _methods((listener,), "on_batch")
+
+    def remove(self, listener: object) -> None:
+        """Call this listener no more."""
+        self._of_batches = tuple(method for method in self._of_batches if method.owner is not listener)
 
     def _put(self, report: Report) -> None:
         # The machines are in the middle of an event: user code runs after it.
@@ -99,18 +101,16 @@ class Listeners:
                 raise TypeError(
                     "a listener cannot be a coroutine function: it is called where nothing may wait"
                 )
-        except _END_OF_THE_PROGRAM:
+        except END_OF_THE_PROGRAM:
             raise
-        except BaseException:  # noqa: BLE001  # logged below, at a limited rate
-            method.failures += 1
-            now = self._loop.time()
-            if now >= method.logged_at + LOG_INTERVAL:
-                count, method.failures, method.logged_at = method.failures, 0, now
-                self._log.exception(
-                    "%s failed for %d report%s", method.name, count, "" if count == 1 else "s"
-                )
+        except BaseException as error:  # noqa: BLE001  # logged, at a limited rate
+            method.failures.note(error, self._log, self._loop.time(), "report")
 
 
 def _methods(listeners: Iterable[object], name: str) -> tuple[_Method, ...]:
-    found = ((type(listener).__qualname__, getattr(listener, name, None)) for listener in listeners)
-    return tuple(_Method(f"{name}() of {owner}", call) for owner, call in found if callable(call))
+    found = ((listener, getattr(listener, name, None)) for listener in listeners)
+    return tuple(
+        _Method(owner, call, Failures(f"{name}() of {type(owner).__qualname__}"))
+        for owner, call in found
+        if callable(call)
+    )

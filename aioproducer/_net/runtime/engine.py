@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aioproducer._callers.threads import require_loop
 from aioproducer._codecs import CODECS
@@ -16,7 +16,7 @@ from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.log import log_of
-from aioproducer._net.observing.batch_reports import BatchReporter
+from aioproducer._net.observing.batch_reports import BatchReporter, address_of
 from aioproducer._net.observing.fault_log import FaultLog
 from aioproducer._net.observing.listeners import Listeners
 from aioproducer._net.observing.unseen import UnseenFailures
@@ -85,7 +85,8 @@ class Engine:
         self.acks = config.acks
         self.unseen = UnseenFailures(self.log)
         self.fault_log = FaultLog(lambda: self.stalls.recent, self.log)
-        self.listeners = Listeners(config.listeners, loop, self.log)
+        self.tracer = tracer_of(config)
+        self.listeners = Listeners((*config.listeners, self.tracer), loop, self.log)
         # The stalls of the loop that the timekeeper noticed.
         self.stalls = Stalls()
         # The number of records that the producer had accepted before this engine was made.
@@ -147,9 +148,17 @@ class Engine:
         self.dispatcher = Dispatcher(self)
         self.control.history.on_change = self.listeners.on_connection
         self.batch_reporter: BatchReporter | None = None
-        if self.listeners.on_batch is not None:
-            self.effects.reports_outcomes = True
+        self._report_batches()
+
+    def add_listener(self, listener: object) -> None:
+        """Call this listener with each later report of a batch."""
+        self.listeners.add(listener)
+        self._report_batches()
+
+    def _report_batches(self) -> None:
+        if self.listeners.on_batch is not None and self.batch_reporter is None:
             self.batch_reporter = BatchReporter(self.view, self.wall_ms, self.listeners.on_batch)
+            self.effects.reports_outcomes = True
 
     @property
     def tasks(self) -> TaskGroup | None:
@@ -288,6 +297,13 @@ class Engine:
         if self.batch_reporter is not None:
             self.batch_reporter.report(settled)
 
+    def address_of(self, topic: str, partition: int | None) -> str | None:
+        """The address of the broker that leads a partition, as far as it is known."""
+        queues = self.accumulator.cluster.topics.get(topic)
+        if queues is None or partition is None or not 0 <= partition < len(queues.partitions):
+            return None
+        return address_of(self.view, queues.leaders[partition])
+
     def _connection_ended(self, connection: Connection) -> None:
         """A connection of any kind has ended: metadata may show the reason, if any broker answers."""
         if connection.ending is not Ending.IDLE and connection.close_reason is not None:
@@ -333,6 +349,12 @@ def _withdraw_here(
     """`try_cancel()` of a record that has its place: from the producer's own loop only."""
     require_loop(loop)
     return withdraw(batch, index)
+
+
+def tracer_of(config: ProducerConfig) -> Any:
+    """The tracer of one producer: that of the setting, or the one that it makes for this producer."""
+    make = getattr(config.tracing, "for_producer", None)
+    return config.tracing if make is None else make(config.client_id)
 
 
 def root_of(error: BaseException | None) -> BaseException | None:

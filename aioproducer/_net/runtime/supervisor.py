@@ -8,6 +8,7 @@ every delivery fails with the cause: no call ever waits for a finished task.
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 import anyio
@@ -41,6 +42,7 @@ class Supervisor:
         self.stopping = False
         self.crashed: BaseException | None = None
         self._loop = loop
+        self._context = copy_context()
         self._begin = begin
         self._before_end = before_end
         self._end = end
@@ -96,9 +98,12 @@ class Supervisor:
 
         False: the producer has ended.
         """
-        if self.tasks is None:
+        tasks = self.tasks
+        if tasks is None:
             return False
-        self.tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}")
+        # Not in the context of the call that needs the task: the task would keep it, and with it the spans of the caller.
+        start = self._context.copy().run
+        start(lambda: tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}"))
         return True
 
     async def _vital(self, name: str, run: Callable[[], Awaitable[None]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ class Wakeup:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        # Not that of the call that needs a timer: the timer would keep it, and with it the spans of the caller.
+        self._context = copy_context()
         self._timer: asyncio.TimerHandle | None = None
         # Kept here: for a time that is due at once, uvloop makes a handle without a time.
         self._at = math.inf
@@ -34,7 +37,7 @@ class Wakeup:
         if deadline < self._at:
             possible_at = max(deadline, self._loop.time())
             # First: without memory for it, the former timer stays.
-            timer = self._loop.call_at(deadline, self._due)
+            timer = self._loop.call_at(deadline, self._due, context=self._context)
             if self._at <= deadline:
                 # A garbage collection meanwhile ran code that requested an earlier time.
                 timer.cancel()

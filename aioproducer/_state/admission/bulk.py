@@ -59,6 +59,7 @@ class BulkAppender(Protocol):
         start: int,
         deadline: float,
         into: BatchDelivery,
+        context: object = None,
     ) -> tuple[int, int]: ...
 
     def _chosen_partition(self) -> Any: ...  # a PartitionQueue, as the core's base class
@@ -74,6 +75,8 @@ class Columns(NamedTuple):
     headers: PlainHeaders | list[PlainHeaders]
     # Records that were refused earlier.
     refused: frozenset[int] = frozenset()
+    # The token of the context that the call was made in.
+    context: object = None
 
     def record(self, at: int) -> ReadyRecord:
         """A single record."""
@@ -84,6 +87,7 @@ class Columns(NamedTuple):
             headers=self.headers[at] if isinstance(self.headers, list) else self.headers,
             timestamp=None if self.timestamps is None else self.timestamps.value_at(at),
             partition=partition,
+            context=self.context,
         )
 
     def larger_than(self, limit: int) -> list[int]:
@@ -262,6 +266,7 @@ class BulkWaiting(Waiting):
                 self.at,
                 self.record_deadline,
                 self.delivery,
+                columns.context,
             )
             if self.record_deadline:
                 for batch in batches_from(self.delivery, max(known - 1, 0)):
@@ -316,6 +321,7 @@ class BulkWaiting(Waiting):
             chosen,
             self.record_deadline,
             False,  # positional, for the core
+            record.context,
         )
         if status == APPENDED:
             if self.record_deadline:

@@ -24,6 +24,8 @@ class ReadyRecord:
     headers: PlainHeaders
     timestamp: int | None
     partition: int | None
+    # The token of the context that its call was made in, of a producer with tracing.
+    context: object = None
 
 
 def check_size(accumulator: Accumulator, topic: str, record: ReadyRecord) -> None:

@@ -40,6 +40,7 @@ class Appender(Protocol):
         partition: int,
         deadline: float,
         in_line: bool,
+        context: object = None,
     ) -> list[Any]: ...
 
 
@@ -235,6 +236,7 @@ class WaitingCalls:
                 chosen,
                 call.record_deadline,
                 in_line,
+                record.context,
             )
         except BaseException:
             call.placing = False

@@ -38,6 +38,7 @@ class Outcomes:
     def acknowledge(self, batch: QueuedBatch, base_offset: int, log_append_time: int, now: float) -> None:
         """Every record of the batch that has no outcome yet is written."""
         queue, size = batch.queue, batch.size
+        contexts = self._contexts_of(batch)
         count = batch.acknowledge(base_offset, log_append_time)
         if batch.in_flight:
             self.accumulator.records_in_flight -= count
@@ -51,7 +52,7 @@ class Outcomes:
         effects = self.effects
         effects.flushed.extend(flushed)
         if effects.reports_outcomes and count:
-            effects.reports.append(Settled(batch, count, size, None, now))
+            effects.reports.append(Settled(batch, count, size, None, now, contexts))
         if batch.last_error is not None or now - batch.opened_at >= SLOW:
             self._report_the_end(batch, count, None, now)
 
@@ -74,13 +75,14 @@ class Outcomes:
         """Every record of the batch that has no outcome yet ends with this error."""
         self.leave_queue(batch)
         size = batch.size
+        contexts = self._contexts_of(batch)
         count = batch.fail(error)
         self.tally.ended_in_failure(batch, now)
         if error.outcome is Outcome.UNKNOWN:
             self.sequences.unknown(batch.queue, batch)
         else:
             self.sequences.not_appended(batch.queue, batch)
-        flushed = self._failed(batch, error, count, now, size=size)
+        flushed = self._failed(batch, error, count, now, size=size, contexts=contexts)
         self._end(batch, error)
         self.effects.flushed.extend(flushed)
         if batch.attempts:
@@ -98,8 +100,10 @@ class Outcomes:
 
     def fail_records(self, batch: QueuedBatch, indexes: list[int], error: KafkaError, now: float) -> int:
         """These records of the batch fail, and the batch goes on; returns how many had no outcome yet."""
+        contexts = self._contexts_of(batch, indexes)
         count = batch.fail_some(indexes, error)
-        self.effects.flushed.extend(self._failed(batch, error, count, now, indexes, size=batch.size))
+        flushed = self._failed(batch, error, count, now, indexes, size=batch.size, contexts=contexts)
+        self.effects.flushed.extend(flushed)
         return count
 
     def _failed(
@@ -111,6 +115,7 @@ class Outcomes:
         indexes: Collection[int] | None = None,
         *,
         size: int,
+        contexts: tuple[object, ...],
     ) -> list[Flush]:
         """So many records of the batch (those at `indexes`, or all) failed; returns the flushes that this completes."""
         if batch.in_flight:
@@ -119,8 +124,12 @@ class Outcomes:
         if failure is None:
             return []
         if self.effects.reports_outcomes:
-            self.effects.reports.append(Settled(batch, count, size, error, now))
+            self.effects.reports.append(Settled(batch, count, size, error, now, contexts))
         return records_failed(batch, failure, count, indexes)
+
+    def _contexts_of(self, batch: QueuedBatch, indexes: Collection[int] | None = None) -> tuple[object, ...]:
+        # Before the outcome: a batch with an outcome keeps no context.
+        return batch.open_contexts(indexes) if self.effects.reports_outcomes else ()
 
     def is_given_up(self, batch: QueuedBatch, now: float) -> bool:
         """Whether the transaction of the batch is given up: then the batch ends in place of another attempt."""

@@ -13,6 +13,7 @@ from aioproducer._callers.owners import Told
 from aioproducer._state.buckets import Buckets
 from aioproducer._state.delivery.topic_counts import MOST_TOPICS, OTHER_TOPICS, CountsByTopic
 from aioproducer._state.queues.flush import FIRST_ERRORS, Failure
+from aioproducer.errors import error_name
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport
 from aioproducer.stats import BYTES_BOUNDS, RATIO_BOUNDS, RECORDS_BOUNDS, SECONDS_BOUNDS
@@ -185,8 +186,3 @@ def _told_ahead(flush: Flush, told: Told) -> frozenset[int]:
     """The failures after the begin of a flush that its report includes."""
     wholly = {number for number, is_whole in flush.failures.items() if is_whole}
     return frozenset(number for number in told.ahead | wholly if number > flush.began.failures)
-
-
-def error_name(error: BaseException) -> str:
-    """The name of an error in statistics: Kafka's own name where the broker gave one."""
-    return str(getattr(error, "name", type(error).__name__))

@@ -55,7 +55,7 @@ def largest_record(batch: QueuedBatch) -> int:
 def _rewrite(
     batch: QueuedBatch, make: Callable[[QueuedBatch, int], QueuedBatch], limit: float, wanted: set[int]
 ) -> list[QueuedBatch]:
-    deadlines, accepted = batch.deadlines(), batch.accepted_times()
+    deadlines, accepted, contexts = batch.deadlines(), batch.accepted_times(), batch.contexts()
     places: list[tuple[Batch, int] | None] = []
     children: list[QueuedBatch] = []
     for index, (timestamp, key, value, headers) in enumerate(_stored(batch)):
@@ -68,6 +68,8 @@ def _rewrite(
         child = children[-1]
         place = (child, child.record_count)
         child.append(key, value, headers, timestamp, now=accepted[index], deadline=deadlines[index])
+        if contexts is not None:
+            child.set_context(place[1], contexts[index])
         places.append(_already_settled(batch, index, place))
     for child in children:
         child.close()

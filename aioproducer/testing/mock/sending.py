@@ -22,9 +22,9 @@ class MockSerializing(Serializing):
 
     orders: Orders
 
-    def taken(self, record: Any) -> Any:
+    def taken(self, record: Any, context: Any = None) -> Any:
         """See `Serializing.taken`."""
-        ready = super().taken(record)
+        ready = super().taken(record, context)
         error = self.orders.take("send", record.topic)
         if error is not None:
             raise error

@@ -40,7 +40,7 @@ async def test_without_memory_for_an_earlier_alarm_the_one_before_rings(
     wakeup = Wakeup(loop)
     wakeup.by(loop.time() + 0.05)
 
-    def no_memory(*_: Any) -> None:
+    def no_memory(*_: Any, **__: Any) -> None:
         raise MemoryError
 
     with monkeypatch.context() as patch:
