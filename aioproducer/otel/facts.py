@@ -28,7 +28,7 @@ def server_of(address: str | None) -> Attributes:
 def failure_of(error: BaseException) -> Attributes:
     """The attributes of a failure."""
     outcome = getattr(error, "outcome", Outcome.NOT_WRITTEN)
-    return {names.ERROR_TYPE: error_name(error), names.OUTCOME: outcome.value}
+    return {names.ERROR_TYPE: error_name(error), names.OUTCOME: outcome.name.lower()}
 
 
 def text_without_data(error: BaseException) -> str:

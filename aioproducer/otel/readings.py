@@ -122,7 +122,7 @@ def _failures(snapshot: Snapshot) -> Iterator[Value]:
         attributes: Attributes = {
             names.DESTINATION: failure.topic,
             names.ERROR_TYPE: failure.error,
-            names.OUTCOME: failure.outcome.value,
+            names.OUTCOME: failure.outcome.name.lower(),
         }
         yield attributes, failure.records
 
