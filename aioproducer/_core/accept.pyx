@@ -26,8 +26,23 @@ cdef extern from *:
     static inline unsigned long long aioproducer_context_version(void) {
         return PyThreadState_Get()->context_ver;
     }
+
+    /* The answer of a tracer, False if it raised; `asks` is set meanwhile. Cython's `try` would cost as much as the call. */
+    static inline PyObject *aioproducer_ask(PyObject *tracer, int *asks) {
+        PyObject *answer;
+        *asks = 1;
+        answer = PyObject_CallNoArgs(tracer);
+        *asks = 0;
+        if (answer == NULL && !PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)
+                && !PyErr_ExceptionMatches(PyExc_SystemExit)) {
+            PyErr_Clear();
+            answer = Py_NewRef(Py_False);
+        }
+        return answer;
+    }
     """
     unsigned long long aioproducer_context_version() noexcept
+    object aioproducer_ask(object tracer, int *asks)
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() noexcept nogil
@@ -225,7 +240,7 @@ cdef class SendPath:
     # With tracing, on either path.
     cdef public bint _traces
     # True within that call: records that it sends have no context.
-    cdef bint _asks_for_context
+    cdef int _asks_for_context
     # True while the producer runs.
     cdef public bint _accepting
     cdef public Py_ssize_t _max_record
@@ -641,21 +656,9 @@ cdef class SendPath:
 
     # -- records in the context of a tracer: the slow path asks for the context again, and logs a failure
 
-    cdef object _ask_for_context(self):
+    cdef inline object _ask_for_context(self):
         # The present context, or None; anything but a pair: the tracer failed.
-        cdef object context = False
-        if self._asks_for_context:
-            return None
-        self._asks_for_context = True
-        try:
-            context = self._context_of_call()
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:
-            pass
-        finally:
-            self._asks_for_context = False
-        return context
+        return None if self._asks_for_context else aioproducer_ask(self._context_of_call, &self._asks_for_context)
 
     cdef bint _fast_in_context(self, Delivery delivery, object topic, object value, object key, object partition,
                                object timestamp, object headers, bint awaited, double *now) except -1:

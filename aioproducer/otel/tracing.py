@@ -154,7 +154,8 @@ class RecordTracing(ProducerTracing):
             record_exception=False,
             set_status_on_exception=False,
         )
-        headers = self._tracing.propagation.headers_of(trace.set_span_in_context(span, current))
+        inside = trace.set_span_in_context(span, current)
+        headers = self._tracing.propagation.headers_of(inside, span.get_span_context())
         return headers, found[1], RecordSpan(span, self._tracing)
 
 

@@ -172,11 +172,11 @@ async def test_producers_with_one_client_id(make: Make, reader: Reader) -> None:
 
 def test_a_producer_is_held_weakly(reader: Reader) -> None:
     """A producer that the program drops is observed no more."""
-    producer: Producer[Any, Any] | None = Producer("localhost:9092")
+    producer = Producer("localhost:9092")
     metrics = Metrics(producer, meter_provider=reader.provider)
     assert reader.total("aioproducer.live") == 1
     gone = weakref.ref(producer)
-    producer = None
+    del producer
     gc.collect()
     assert gone() is None
     assert reader.metrics() == {}

@@ -316,7 +316,7 @@ async def test_the_spans_of_a_bulk_send(make: Make, kafka: EmbeddedKafka, spans:
         return data
 
     for settings in ({}, {"value_serializer": slow}):
-        producer = await warm(make(tracing=spans.tracing(per_record=True, bulk=True), **settings))  # type: ignore[arg-type]
+        producer = await warm(make(tracing=spans.tracing(per_record=True, bulk=True), **settings))
         spans.exporter.clear()
         with spans.enter("handler"):
             await (await producer.send_batch("one", [b"1", b"2"]))
