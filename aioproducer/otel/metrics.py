@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
@@ -41,35 +43,75 @@ class Metrics:
         topics: bool | Collection[str] = True,
         max_topics: int = 100,
     ) -> None:
-        self._producers = [weakref.ref(producer) for producer in producers]
-        self._topics = Topics(topics, max_topics)
-        self._snapshots: list[Snapshot] = []
-        # The metrics that were read from these snapshots: the second reading of one begins a new collection.
-        self._read: set[str] = set()
-        meter = metrics.get_meter(names.SCOPE, __version__, meter_provider, names.SCHEMA_URL)
-        for reading in READINGS:
-            make = meter.create_observable_gauge if reading.is_gauge else meter.create_observable_counter
-            make(reading.name, [partial(self._observe, reading)], reading.unit, reading.text)
-        self._batches = BatchMetrics(meter, self._topics)
+        self._source = Source([weakref.ref(producer) for producer in producers], Topics(topics, max_topics))
+        self._observables = _observables_of(meter_provider)
+        self._observables.sources += (self._source,)
+        self._batches = BatchMetrics(_meter_of(meter_provider), self._source.topics)
         for producer in producers:
             producer._add_listener(self._batches)  # noqa: SLF001  # the only way to add one later
 
     def close(self) -> None:
         """Observe nothing any more."""
-        for reference in self._producers:
+        sources = self._observables.sources
+        self._observables.sources = tuple(one for one in sources if one is not self._source)
+        for reference in self._source.producers:
             producer = reference()
             if producer is not None:
                 producer._remove_listener(self._batches)  # noqa: SLF001  # as above
-        self._producers.clear()
+
+
+@attrs.frozen(eq=False)
+class Source:
+    """The producers of one `Metrics`, and the topics that it shows."""
+
+    producers: list[weakref.ref[Producer[Any, Any]]]
+    topics: Topics
+
+
+class Observables:
+    """The observable instruments of one meter provider, for all `Metrics` that use it.
+
+    A meter ignores the callbacks of a second instrument of the same name.
+    """
+
+    def __init__(self, meter: Meter) -> None:
+        self.sources: tuple[Source, ...] = ()
+        self._snapshots: list[tuple[Source, list[Snapshot]]] = []
+        # The metrics that were read from these snapshots: the second reading of one begins a new collection.
+        self._read: set[str] = set()
+        for reading in READINGS:
+            make = meter.create_observable_gauge if reading.is_gauge else meter.create_observable_counter
+            make(reading.name, [partial(self._observe, reading)], reading.unit, reading.text)
 
     def _observe(self, reading: Reading, options: CallbackOptions) -> list[Observation]:
         del options
         if reading.name in self._read or not self._read:
             self._read = set()
-            self._snapshots = snapshots_of(self._producers)
+            self._snapshots = [(source, snapshots_of(source.producers)) for source in self.sources]
         self._read.add(reading.name)
-        values = observed(reading, self._snapshots, self._topics)
+        values = observed(reading, ((taken, source.topics) for source, taken in self._snapshots))
         return [Observation(value, dict(attributes)) for attributes, value in values.items()]
+
+
+def _meter_of(provider: MeterProvider | None) -> Meter:
+    return metrics.get_meter(names.SCOPE, __version__, provider, names.SCHEMA_URL)
+
+
+_lock = threading.Lock()
+_observables: weakref.WeakKeyDictionary[MeterProvider, Observables] = weakref.WeakKeyDictionary()
+# Those of the program's own provider, which may be set later.
+_observables_of_program: list[Observables] = []
+
+
+def _observables_of(provider: MeterProvider | None) -> Observables:
+    with _lock:
+        if provider is None or provider is metrics.get_meter_provider():
+            if not _observables_of_program:
+                _observables_of_program.append(Observables(_meter_of(None)))
+            return _observables_of_program[0]
+        if provider not in _observables:
+            _observables[provider] = Observables(_meter_of(provider))
+        return _observables[provider]
 
 
 class BatchMetrics:

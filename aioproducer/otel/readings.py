@@ -66,11 +66,11 @@ def snapshots_of(producers: Iterable[weakref.ref[Producer[Any, Any]]]) -> list[S
 
 
 def observed(
-    reading: Reading, snapshots: Iterable[Snapshot], topics: Topics
+    reading: Reading, taken: Iterable[tuple[Iterable[Snapshot], Topics]]
 ) -> dict[tuple[tuple[str, Any], ...], float]:
-    """The values of a metric by their attributes."""
+    """The values of a metric by their attributes, of all snapshots, each with the topics that are shown of it."""
     values: dict[tuple[tuple[str, Any], ...], float] = {}
-    for snapshot in snapshots:
+    for snapshot, topics in ((snapshot, topics) for snapshots, topics in taken for snapshot in snapshots):
         for found, value in reading.read(snapshot):
             attributes = {names.CLIENT_ID: snapshot.client_id, **found}
             if names.DESTINATION in attributes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import re
 import weakref
@@ -99,10 +100,11 @@ async def test_the_metrics_of_the_convention(make: Make, kafka: EmbeddedKafka, r
         await producer.send("one", b"")
     await producer.flush()
     kafka.faults.delay(times=None)
-    await producer.send("one", b"")
-    flushing = producer.send_and_wait("one", b"")
+    for _ in range(2):
+        await producer.send("one", b"")
+    flushing = asyncio.create_task(producer.flush())
     await until(lambda: producer.stats().records_in_flight)
-    flushing.close()
+    flushing.cancel()
     await producer.close(timeout=0)
     server = producer.config.bootstrap_servers[0]
     common = (
@@ -158,10 +160,15 @@ async def test_the_topics_that_are_shown(make: Make, reader: Reader, options: An
         assert reader.total(name) == 2
 
 
-async def test_producers_with_one_client_id(make: Make, reader: Reader) -> None:
+@pytest.mark.parametrize("together", [True, False])
+async def test_producers_with_one_client_id(make: Make, reader: Reader, together: bool) -> None:
     """They are summed; `ready` is the least."""
     first, second = await warm(make()), make()
-    Metrics(first, second, meter_provider=reader.provider)
+    if together:
+        Metrics(first, second, meter_provider=reader.provider)
+    else:
+        for producer in (first, second):
+            Metrics(producer, meter_provider=reader.provider)
     await first.send_and_wait("one", b"")
     assert reader.values("aioproducer.ready") == {(): 0}
     await warm(second)
