@@ -20,6 +20,8 @@ TRANSACTIONS: Final = 150
 """Seeds of each version."""
 SHARED: Final = 40
 """Seeds of each version."""
+HANDLES: Final = 40
+"""Seeds of each version."""
 DAYS: Final = 1_000
 """Seeds of each kind of producer: a quarter of the time of the proof, and 3 of 14,000 of them found a defect."""
 WIDE: Final = 140

@@ -7,7 +7,14 @@ from typing import Any, Final
 
 import attrs
 
-from aioproducer import Delivery, Outcome, Producer, ProducerFencedError
+from aioproducer import (
+    AuthorizationError,
+    Delivery,
+    Outcome,
+    Producer,
+    ProducerFencedError,
+    TransactionError,
+)
 from tests.net.support import engine
 from tests.simulation.world import World
 
@@ -26,6 +33,8 @@ class Shared:
     committed: set[int] = attrs.Factory(set)
     """Transactions that a call, or the end of a block, reported as committed."""
     aborted: set[int] = attrs.Factory(set)
+    denied: set[int] = attrs.Factory(set)
+    """Transactions whose commit ended with an error that says that nothing is written."""
     wrong: list[str] = attrs.Factory(list)
     story: list[str] = attrs.Factory(list)
 
@@ -39,6 +48,11 @@ class Shared:
     def note(self, call: str, number: int | None, error: Exception | None = None) -> None:
         """A call has ended. There is one producer only, so no call may report another one."""
         self.story.append(f"{self.world.now:.3f} {call} of {number}: {error or 'done'}")
+        ends = (
+            isinstance(error, TransactionError | AuthorizationError) and error.outcome is Outcome.NOT_WRITTEN
+        )
+        if call in ("commit", "block") and number is not None and ends and number not in self.committed:
+            self.denied.add(number)
         if isinstance(error, ProducerFencedError) and DOCUMENTED not in str(error):
             self.wrong.append(f"fenced without another producer: {self.story[-1]}")
 
@@ -72,6 +86,7 @@ class Shared:
             "was reported as committed, and is not visible": number in self.committed
             and not acked <= visible,
             "was reported as aborted, and is visible": number in self.aborted and bool(visible),
+            "was reported as not written, and is visible": number in self.denied and bool(visible),
             "has visible records that were not written": bool(not_written & visible),
         }
         return [f"transaction {number} {text}" for text, is_found in checks.items() if is_found]

@@ -30,7 +30,7 @@ from aioproducer._state.transactions.dialogues.steps import (
     RequestIdentity,
     UpdateReadiness,
 )
-from aioproducer._state.transactions.table import State
+from aioproducer._state.transactions.table import Event, State
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import (
     AuthorizationError,
@@ -310,6 +310,22 @@ def test_the_error_names_what_fits_a_late_request_too() -> None:
     played = play(commit(current), reply(COMMIT), [(0, OUT_OF_TIME)])
     assert "exceeded its time limit of 60 s" in str(played.error)
     assert [type(step) for step in played.steps[-2:]] == [ConfirmCommit, EndProducer]
+
+
+def test_a_late_request_is_refused_under_a_new_epoch() -> None:
+    """So the state of the id fits another producer only."""
+    current = transaction(1, State.COMMITTING)
+    current.parts.opened = current.parts.has_lost_attempts = True
+    current.parts.partitions.add(("t", 0))
+    own = (0, Standing(*IDENTITY, "CompleteCommit"))
+    new = IdentityAnswer(0, NEXT, BEGAN_AT)
+    assert play(commit(current), reply(COMMIT), [own, new]).error is None
+    current.table.state = State.READY
+    current.table.move(Event.INIT)
+    taken_over = [(0, Standing(NEXT[0], NEXT[1] + 1, "CompleteAbort"))]
+    error = play(initialization(current, None), taken_over).error
+    assert type(error) is ProducerFencedError
+    assert "time limit" not in str(error)
 
 
 # -- epochs

@@ -119,4 +119,6 @@ def _request(current: CurrentTransaction, identity: Identity) -> Attempt:
     answer: IdentityAnswer = yield RequestIdentity(identity)
     if not answer.code:
         current.ownership.obtained(answer.identity)
+        # Under a new epoch they are refused.
+        current.parts.has_lost_attempts = False
     return answer.code
