@@ -43,8 +43,8 @@ class CredentialCalls:
             "sasl_password": password,
             "sasl_token_provider": token_provider,
         }
-        # No frame of a traceback keeps a secret.
-        del password
+        # No frame of a traceback keeps a secret, or a token in place of its provider.
+        del password, token_provider
         config = with_credentials(self.config, changes)
         if self._state != "new":
             self._running().addresses.adopt_credentials(config)

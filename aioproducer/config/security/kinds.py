@@ -162,8 +162,9 @@ class ContextSource:
 
 @attrs.frozen
 class TokenProvider:
-    """A callable that gives a token, most often a coroutine function."""
+    """A callable that gives a token, most often a coroutine function. A token in its place is not shown."""
 
+    hides: ClassVar[bool] = True
     range: str = attrs.field(
         default="an async callable that gives a Token, (str, expires_at) or str", init=False
     )
