@@ -126,6 +126,21 @@ async def test_a_user_that_is_deleted_and_comes_back() -> None:
         assert [record.value for record in kafka.records("orders")] == [b"1", b"2"]
 
 
+async def test_sessions_that_are_too_short_to_be_renewed() -> None:
+    """Brokers refuse a renewal within a second: connections are replaced behind their answers, and nothing is lost."""
+    async with EmbeddedKafka(users=USERS, session_lifetime=0.4) as kafka:
+        settings = {"security_protocol": "SASL_PLAINTEXT", **_credentials("PLAIN"), "reconnect_backoff_ms": 5}
+        async with Producer(kafka.bootstrap_servers, linger_ms=0, **settings) as producer:
+            values: list[bytes] = []
+            while sum(one.connects for one in producer.stats().connections if one.broker == "1") < 4:
+                values.append(b"%d" % len(values))
+                await producer.send_and_wait("orders", values[-1])
+            stats = producer.stats()
+        assert [record.value for record in kafka.records("orders")] == values
+        assert sum(one.reauthentications + one.authentication_failures for one in stats.connections) == 0
+        assert (stats.records_failed, stats.records_unknown) == (0, 0)
+
+
 async def test_sessions_end_and_are_renewed() -> None:
     """A producer authenticates again before the end of its session, and no connection is lost by it."""
     async with EmbeddedKafka(users=USERS, session_lifetime=1.5) as kafka:
