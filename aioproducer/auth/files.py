@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from aioproducer.auth.failing import NoTokenError
 from aioproducer.secret import Token
 
 __all__ = ["token_file"]
@@ -16,7 +17,17 @@ def token_file(path: str) -> Callable[[], Awaitable[Token]]:
     """A provider that reads the token from a file each time, such as that of a projected service account."""
 
     def read() -> Token:
-        return Token(Path(path).read_text(encoding="utf-8").strip())
+        try:
+            token = Path(path).read_text(encoding="utf-8-sig").strip()
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+        except ValueError:
+            why = "it is not UTF-8 text, or its path is none"
+        else:
+            if token:
+                return Token(token)
+            why = "it is empty"
+        raise NoTokenError(f"failed: reading {path}: {why}")
 
     async def provide() -> Token:
         return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)

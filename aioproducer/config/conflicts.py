@@ -18,6 +18,10 @@ _DECIDING = {
     "security_protocol": ("ssl_", "sasl_", "allow_plaintext_credentials"),
     "sasl_mechanism": ("sasl_",),
     "sasl_jaas_config": ("sasl_",),
+    "sasl_oauthbearer_token_endpoint_url": ("sasl_",),
+    "sasl_token_provider": ("sasl_token_provider",),
+    "sasl_password": ("sasl_password",),
+    "sasl_username": ("sasl_username",),
 }
 CEILINGS = {
     "reconnect_backoff_max_ms": ("reconnect_backoff_ms", 1_000),

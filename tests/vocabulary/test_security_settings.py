@@ -41,6 +41,7 @@ PLAIN: dict[str, Any] = {
     "sasl_username": "alice",
     "sasl_password": CANARY,
 }
+BY_TOKENS: dict[str, Any] = {"sasl_mechanism": "OAUTHBEARER", "sasl_username": None, "sasl_password": None}
 MODULES = "org.apache.kafka.common.security"
 JAVA = {
     "security.protocol": "sasl_ssl",
@@ -120,6 +121,14 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], line: str) -> None:
     [
         {"security_protocol": "SASL-SSL"},
         {"sasl_mechanism": "SCRAM-SHA512"},
+        {"sasl_password": b"bytes"},
+        BY_TOKENS | {"sasl_token_provider": "a token"},
+        BY_TOKENS
+        | {
+            "sasl_oauthbearer_client_credentials_client_id": "a",
+            "sasl_oauthbearer_client_credentials_client_secret": CANARY,
+            "sasl_oauthbearer_token_endpoint_url": "http://idp",
+        },
         {"sasl_username": None, "sasl_password": None, "sasl_jaas_config": "org.apache.PlainLoginModule"},
     ],
 )

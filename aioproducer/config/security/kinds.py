@@ -129,7 +129,7 @@ class StorePath:
 
     def check(self, value: Any) -> str:
         if not isinstance(value, str):
-            raise ValueError(f"must be {self.range}, not {type(value).__name__}")
+            raise ValueError(f"must be a string, {self.range}, not {type(value).__name__}")
         text = str.__str__(value)
         if "-----BEGIN" in text:
             raise ValueError("must be the path of a file: PEM text has settings of its own")

@@ -10,6 +10,7 @@ import logging
 import random
 import traceback
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from aioproducer import AuthenticationError
 from aioproducer._net.log import log_of
 from aioproducer._net.securing import calling
 from aioproducer._net.securing.tokens import TokenSource
-from aioproducer.auth import Token
+from aioproducer.auth import Token, token_file
 from aioproducer.security.tokens.lifetime import CachedToken, token_of
 
 CANARY = "canary"
@@ -267,3 +268,26 @@ async def settle() -> None:
     """Give other tasks some turns of the loop."""
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+async def test_a_token_in_a_file(tmp_path: Path) -> None:
+    """White space and the mark of an encoding are no part of it; the error of a file that cannot be used names the file."""
+    path, clock = tmp_path / "token", Clock()
+    path.write_bytes(b"\xef\xbb\xbf" + jwt(clock.now + 60).encode() + b"\r\n")
+    credentials = await source(token_file(str(path)), clock).credentials()
+    assert credentials.token.reveal() == jwt(clock.now + 60)
+    for content, why in (
+        (b" \n", "it is empty"),
+        (b"\xff" + CANARY.encode(), "it is not UTF-8"),
+        (None, "No such file"),
+    ):
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(
+            AuthenticationError, match=f"sasl_token_provider failed: reading {path}: {why}"
+        ) as caught:
+            await source(token_file(str(path)), clock).credentials()
+        path.touch()
+        assert CANARY not in str(caught.value)
+        assert caught.value.reason == "token"
