@@ -1,4 +1,4 @@
-"""A listener of SASL without TLS: each mechanism is accepted, refused, and told apart from what is missing."""
+"""A listener of SASL without TLS: each mechanism is accepted, refused, and told apart from a listener without SASL."""
 
 from __future__ import annotations
 

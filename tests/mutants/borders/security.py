@@ -8,6 +8,7 @@ from tests.mutants.mutant import Kind
 
 _ALLOWED: Final = "tests/connection/test_allowed_brokers.py"
 _ASSERTIONS: Final = "tests/security/tokens/test_assertions.py"
+_CREDENTIALS: Final = "tests/security/sasl/test_credentials.py"
 _CONTEXT: Final = "tests/net/tls/test_context.py"
 _KERBEROS: Final = "tests/security/sasl/test_kerberos.py"
 _MSK: Final = "tests/net/securing/test_msk_iam.py"
@@ -42,6 +43,30 @@ SECURITY: Final = (
         "        await asyncio.sleep(0)\n",
         "The connections of a user that was deleted are refused at the same moment, and the account is locked.",
         "tests/connection/test_renewal_pacing.py::test_renewals_follow_one_another",
+    ),
+    _mutant(
+        "token-in-place-of-a-provider",
+        "config/security/kinds.py",
+        "in its place is not shown.\"\"\"\n\n    hides: ClassVar[bool] = True\n",
+        "in its place is not shown.\"\"\"\n\n",
+        "`sasl_token_provider` with the token itself: the error shows it.",
+        "tests/net/securing/test_canaries.py",
+    ),
+    _mutant(
+        "empty-password",
+        "security/sasl/credentials.py",
+        "    if not password.reveal():\n",
+        "    if False:\n",
+        "A file that was not filled is sent as a password, and the account is locked.",
+        f"{_CREDENTIALS}::test_an_empty_password",
+    ),
+    _mutant(
+        "no-hint-at-sasl",
+        "_net/connecting/connection/connection.py",
+        "        if self.in_flight and self.answers == self.answers_at_opening and self.gate.session is None:\n",
+        "        if False:\n",
+        "A client without SASL is told that the broker closes its connections, and not why.",
+        "tests/connection/test_dialing.py::test_a_listener_that_requires_sasl",
     ),
     _mutant(
         "common-name-accepted",

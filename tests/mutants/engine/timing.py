@@ -104,8 +104,8 @@ TIMING: Final = (
     _mutant(
         "half-an-answer-ends-the-backoff",
         "_net/connecting/addresses.py",
-        "was_useful = connection.answers > answers_at_opening or",
-        "was_useful = connection.reads > answers_at_opening or",
+        "was_useful = connection.answers > connection.answers_at_opening or",
+        "was_useful = connection.reads > connection.answers_at_opening or",
         "Connecting to a peer that cuts every answer in its middle is repeated without backoff.",
         "tests/proxy/test_cuts.py::test_a06_a09_reconnects_follow_the_backoff_when_many_partitions_wait",
     ),

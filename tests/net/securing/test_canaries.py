@@ -108,7 +108,7 @@ def left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Left:
 
 @attrs.define(eq=False)
 class Run:
-    """A cluster, its files, and what is left."""
+    """A cluster, its files, and everything that the run leaves."""
 
     left: Left
     folder: Path
@@ -214,7 +214,7 @@ async def test_nothing_shows_a_secret(run: Run, recwarn: pytest.WarningsRecorder
 
 
 def faults_of(kafka: EmbeddedKafka) -> tuple[Callable[[], Fault], ...]:
-    """A refusal, nonsense that repeats what was sent, silence, an end, and an error for the records."""
+    """A refusal, nonsense that repeats the password, silence, an end, and an error for the records."""
     faults = kafka.faults
     return (
         lambda: faults.sasl(1),
