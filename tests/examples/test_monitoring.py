@@ -22,7 +22,7 @@ FOLDER = EXAMPLES / "monitoring"
 DOCUMENT = ROOT / "docs" / "monitoring.md"
 SELECTOR = re.compile(r"\b(aioproducer_\w+)(?:\{([^}]*)\})?")
 GROUPED = re.compile(r"\bby \(([^)]*)\)")
-# What Prometheus adds to each sample of a target.
+# Prometheus adds these to each sample of a target.
 OF_THE_TARGET = {"job", "instance"}
 
 

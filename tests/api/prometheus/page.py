@@ -55,7 +55,7 @@ _open_families: Callable[[str], Iterable[Metric]] = parser.text_string_to_metric
 
 
 class _Frozen(CollectorRegistry):
-    """What was collected once, for both formats."""
+    """The families of one collection, for both formats."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         super().__init__()

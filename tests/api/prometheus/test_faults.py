@@ -57,27 +57,32 @@ async def test_written_records(make: Make, kafka: EmbeddedKafka, registry: Colle
 async def test_retried_failed_and_throttled(
     make: Make, kafka: EmbeddedKafka, registry: CollectorRegistry
 ) -> None:
-    """Two repetitions, a failure of each outcome, a pause that the broker asks for."""
-    producer = make(linger_ms=0, request_timeout_ms=200, delivery_timeout_ms=400)
+    """Three repetitions, a request without an answer, a failure of each outcome, a pause that the broker asks for."""
+    producer = make(linger_ms=0)
     ProducerCollector(producer, registry=registry)
     await warm(producer)
     kafka.faults.error("NOT_ENOUGH_REPLICAS", times=2, topic="one")
+    await producer.send_and_wait("one", b"v")
+    kafka.faults.cut(times=1, topic="one")
     await producer.send_and_wait("one", b"v")
     kafka.faults.error("INVALID_RECORD", times=1, topic="one")
     assert await (await producer.send("one", b"v")).wait(LIMIT) is Outcome.NOT_WRITTEN
     kafka.faults.throttle(1, mute=False, times=1)
     await producer.send_and_wait("one", b"v")
-    kafka.faults.silence(topic="four", times=None)
-    assert await (await producer.send("four", b"v", partition=0)).wait(LIMIT) is Outcome.UNKNOWN
+    silence = kafka.faults.silence(topic="four", times=None)
+    lost = await producer.send("four", b"v", partition=0, timeout=2)
+    await silence.reached()
+    assert await lost.wait(LIMIT) is Outcome.UNKNOWN
     page = scraped(registry)
-    assert value(page, "records_retried_total", topic="one") == 2
+    assert value(page, "records_retried_total", topic="one") == 3
     assert (
         value(page, "records_failed_total", topic="one", error="INVALID_RECORD", outcome="not_written") == 1
     )
     assert value(page, "records_failed_total", topic="four", outcome="unknown") == 1
-    assert value(page, "records_acked_total", topic="one") == 2
+    assert value(page, "records_acked_total", topic="one") == 3
     assert value(page, "throttle_seconds_total", broker="1") == pytest.approx(0.001)
     assert value(page, "request_errors_total", broker="1") >= 1
+    assert value(page, "connects_total", broker="1") >= 2
 
 
 async def test_split_batches(make: Make, kafka: EmbeddedKafka, registry: CollectorRegistry) -> None:
@@ -111,7 +116,7 @@ async def test_an_unreachable_broker(make: Make, kafka: EmbeddedKafka, registry:
 
 async def test_transactions(make: Make, kafka: EmbeddedKafka, registry: CollectorRegistry) -> None:
     """Committed, aborted, and of unknown outcome."""
-    producer = make(transactional_id="books", request_timeout_ms=200)
+    producer = make(transactional_id="books")
     ProducerCollector(producer, registry=registry)
     await producer.start()
     for _ in range(2):
@@ -122,7 +127,7 @@ async def test_transactions(make: Make, kafka: EmbeddedKafka, registry: Collecto
             raise ZeroDivisionError
     fault = kafka.faults.silence(api="EndTxn", times=None)
     with pytest.raises(CommitOutcomeUnknownError):
-        async with producer.transaction(timeout=0.3):
+        async with producer.transaction(timeout=1):
             await producer.send("one", b"v")
     fault.heal()
     page = scraped(registry)

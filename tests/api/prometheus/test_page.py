@@ -207,12 +207,13 @@ def topics_of(page: Page) -> dict[str, float]:
         ({"topics": ()}, {"_other": 15}),
         ({"max_topics": 2}, {"a": 1, "b": 2, "_other": 12}),
         ({"max_topics": 0}, {"_other": 15}),
+        ({"max_topics": 3}, {"a": 1, "b": 2, "c": 4, "_other": 8}),
         ({"topics": ("b", "c"), "max_topics": 1}, {"b": 2, "_other": 13}),
     ],
 )
 def test_topics_without_a_name_are_other(options: dict[str, Any], shown: dict[str, float]) -> None:
     """`_other` is the sum, also of what the producer itself counts under that name."""
-    producer = Told(Stats(topics=acked(a=1, b=2, c=4, _other=8)))
+    producer = Told(Stats(topics=acked(_other=8, a=1, b=2, c=4)))
     assert topics_of(page_of(producer, **options)) == shown
 
 

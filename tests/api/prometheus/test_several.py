@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import random
+import threading
 import weakref
 from typing import Any
 
@@ -12,10 +13,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from aioproducer import Health, Stats
+from aioproducer._metrics.readings import Counts
+from aioproducer._metrics.topic_names import TopicNames
 from aioproducer.prometheus import ProducerCollector
+from aioproducer.stats import SECONDS_BOUNDS
 from aioproducer.testing import MockProducer
 from tests.api.prometheus.page import Key, Page, collected, scraped, went_back
-from tests.api.prometheus.told import FULL, WELL, Told, acked, connection
+from tests.api.prometheus.told import FULL, WELL, Told, acked, connection, histogram
+from tests.api.support import LIMIT
 from tests.effort import SCENARIO, seeds
 
 ACKED = "aioproducer_records_acked_total"
@@ -140,6 +145,19 @@ def test_a_removed_producer_leaves_its_counters() -> None:
     assert page.value("aioproducer_buffered_records") == 0
 
 
+async def test_a_removed_producer_is_collected() -> None:
+    """Its records since the removal are not counted."""
+    scrape = Scraped(Told(Stats(records_accepted=4)))
+    async with MockProducer(client_id="shop") as producer:
+        scrape.collector.add(producer)
+        await producer.send_and_wait("orders", b"v")
+        scrape.collector.remove(producer)
+        await producer.send_and_wait("orders", b"v")
+    del producer
+    gc.collect()
+    assert scrape.page().value(ACCEPTED) == 5
+
+
 def test_a_client_without_producers_is_not_shown() -> None:
     """Its counters continue when one is added again."""
     one, two = Told(Stats(records_accepted=3)), Told(Stats(records_accepted=4))
@@ -212,6 +230,29 @@ async def test_the_last_records_of_a_collected_producer_are_counted() -> None:
     assert scrape.collector._producers._clients["nightly"].members == []
 
 
+async def test_a_scrape_before_the_finalizer_loses_nothing() -> None:
+    """A garbage collection clears weak references first; another finalizer, or thread, may scrape then."""
+
+    class Scraping:
+        itself: Scraping
+        producer: MockProducer[Any, Any]
+
+        def __del__(self) -> None:
+            pages.append(collected(scrape.collector))
+
+    scrape, pages = Scraped(), list[Page]()
+    # The older of two objects is finalized first.
+    garbage = Scraping()
+    async with MockProducer(client_id="shop") as producer:
+        scrape.collector.add(producer)
+        await producer.send_and_wait("orders", b"v")
+    garbage.itself, garbage.producer = garbage, producer
+    del garbage, producer
+    gc.collect()
+    assert len(pages) == 1
+    assert scrape.page().value(ACCEPTED) == 1
+
+
 async def test_one_of_two_equal_ones_is_collected() -> None:
     """No counter of the page goes back."""
     one, two = (MockProducer(client_id="shop", topics=["orders"]) for _ in range(2))
@@ -260,7 +301,7 @@ async def test_no_counter_goes_back_while_producers_come_and_go(seed: int) -> No
         elif step == 5:
             await producer.close()
             if rng.random() < 0.5:
-                # What a removed producer did since its removal would not be counted.
+                # Records of a removed producer are not counted.
                 scrape.collector.add(producer)
                 alive.remove(producer)
         page = collected(scrape.collector)
@@ -309,6 +350,35 @@ def test_client_ids_of_former_producers_are_bounded(monkeypatch: pytest.MonkeyPa
     page = scrape.page()
     names = {dict(labels)["client_id"] for _, labels in page.samples}
     assert names == {"kept", *(f"client {number}" for number in range(4, 7))}
+
+
+def test_older_statistics_change_nothing() -> None:
+    """A finalizer in another thread may read before a scrape, and be heard of after it."""
+    counts, topics = Counts(), TopicNames(topics=True, max_topics=1)
+    older = Stats(records_accepted=3, queue_time=histogram(SECONDS_BOUNDS, 1, 0, 0.5))
+    newer = Stats(records_accepted=4, queue_time=histogram(SECONDS_BOUNDS, 2, 0, 0.7))
+    for stats in (newer, older):
+        counts.update(stats, topics)
+    assert counts.counters["records_accepted", ()] == 4
+    assert counts.histograms["queue_time_seconds", ()] == newer.queue_time
+
+
+def test_finalizers_may_call_the_collector() -> None:
+    """A garbage collection within a scrape may run code of the program, which adds and removes producers."""
+
+    class Restless(Told):
+        def stats(self) -> Stats:
+            scrape.collector.remove(other)
+            scrape.collector.add(other)
+            return super().stats()
+
+    other = Told(Stats(records_accepted=4), client_id="other")
+    scrape = Scraped(Restless(Stats(records_accepted=3)), other)
+    scraping = threading.Thread(target=scrape.page, daemon=True)
+    scraping.start()
+    scraping.join(LIMIT)
+    assert not scraping.is_alive()
+    assert sum(scrape.page().values(ACCEPTED)) == 7
 
 
 def test_a_producer_that_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixture) -> None:
