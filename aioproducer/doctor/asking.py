@@ -20,11 +20,12 @@ from aioproducer._state.diagnosing.finding import Finding
 from aioproducer._state.diagnosing.identity import (
     coordinator_refused,
     idempotence_finding,
+    no_producer_ids,
     transaction_finding,
 )
 from aioproducer._state.diagnosing.topics import Wanted, is_compacted, topic_findings
 from aioproducer._wire.error_codes import ERRORS, ErrorCode
-from aioproducer.errors import BrokerUnavailableError, KafkaError, printable
+from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError, printable
 
 if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
@@ -134,8 +135,11 @@ class Asking:
 
     def clock(self, view: ClusterView) -> None:
         """The clock of the controller."""
-        finding = Finding.skip(view.no_clock) if view.clock is None else clock_finding(view.clock)
-        self._record.note("clock", None, finding)
+        reading = view.clock
+        if reading is None:
+            self._record.note("clock", None, Finding.skip(view.no_clock))
+        else:
+            self._record.note("clock", None, clock_finding(reading), reading.answered - reading.written)
 
     def telemetry(self) -> None:
         """The metrics of clients."""
@@ -155,9 +159,12 @@ class Asking:
             return
 
         async def examine() -> Finding:
-            code = await self._settled(
-                lambda: self._questions.producer_id(phase.limit()), lambda code: code, phase
-            )
+            try:
+                code = await self._settled(
+                    lambda: self._questions.producer_id(phase.limit()), lambda code: code, phase
+                )
+            except ProtocolError as error:
+                return no_producer_ids(error)
             return idempotence_finding(code)
 
         await self._noted("idempotence", None, phase, examine)

@@ -75,7 +75,10 @@ class Examination:
         self._probes = probe
         given = config.transactional_id if transactional_id is None else transactional_id
         self._transactional_id = None if given is None else checked_transactional_id(given)
-        self._timeout = checked_timeout("timeout", timeout) or _TIMEOUT
+        seconds = checked_timeout("timeout", timeout)
+        if seconds is not None and seconds <= 0:
+            raise ConfigurationError("timeout: must be more than 0 seconds")
+        self._timeout = _TIMEOUT if seconds is None else seconds
         self._record = Record(strict=strict)
         self._has_run = False
         self._settings = Settings(

@@ -216,6 +216,18 @@ async def test_producer_ids_that_are_refused(kafka: EmbeddedKafka) -> None:
     assert one(report, "idempotence").status is Status.SKIP
 
 
+async def test_brokers_without_producer_ids(kafka: EmbeddedKafka) -> None:
+    """The setting that does without them is named."""
+
+    def without(answer: Any) -> Any:
+        return answer._replace(api_keys=[each for each in answer.api_keys if each.api_key != 22])
+
+    kafka.faults.alter(without, api="ApiVersions", times=None)
+    report = await examined(kafka.bootstrap_servers)
+    assert "enable.idempotence=false" in (one(report, "idempotence").advice or "")
+    assert "producer ids" in bad(report)["protocol"][0]
+
+
 @pytest.mark.parametrize(("ahead", "status"), [(0, "ok"), (-60, "warn"), (3600, "fail")])
 async def test_the_clock_of_the_controller(ahead: float, status: str) -> None:
     """The finding has the difference of the clocks."""
@@ -336,6 +348,8 @@ async def test_wrong_arguments() -> None:
         Examination(config, ["a b"])
     with pytest.raises(ConfigurationError):
         Examination(config, transactional_id="")
+    with pytest.raises(ConfigurationError):
+        Examination(config, timeout=0)
 
 
 def test_a_refused_configuration() -> None:

@@ -154,6 +154,8 @@ def reason(opening: Opening) -> str:
         return _certificate_problem(opening)
     if opening.failed is Step.SASL:
         return _sasl_problem(opening)
+    if opening.peer is Peer.TLS and opening.tls is not None:
+        return "the session of TLS is there, and nothing answers in it"
     if opening.peer is not None and not isinstance(error, AuthenticationError):
         return _PEERS[opening.peer]
     return _network_problem(error, opening.failed)
@@ -206,7 +208,7 @@ def _protocol_advice(peer: Peer | None, settings: Settings) -> str:
     if peer is None:
         return "Use a broker of Kafka 0.11 or later; the listener of a controller takes no records."
     if peer is Peer.TLS and settings.has_tls:
-        return f"The session of TLS is there, and Kafka does not answer in it: {_CHECK_PORT}."
+        return f"Look at the program that listens there; {_CHECK_PORT}."
     return _PEERS_ADVICE[peer]
 
 

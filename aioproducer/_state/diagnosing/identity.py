@@ -10,7 +10,13 @@ from aioproducer._state.diagnosing.finding import Finding, counted, duration
 from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer.errors import printable
 
-__all__ = ["TransactionFacts", "coordinator_refused", "idempotence_finding", "transaction_finding"]
+__all__ = [
+    "TransactionFacts",
+    "coordinator_refused",
+    "idempotence_finding",
+    "no_producer_ids",
+    "transaction_finding",
+]
 
 _ONGOING: Final = "Ongoing"
 
@@ -43,6 +49,11 @@ def idempotence_finding(code: int) -> Finding:
         "Look at the log of the broker; without producer ids, set enable.idempotence=false.",
         error=describe(code),
     )
+
+
+def no_producer_ids(error: BaseException) -> Finding:
+    """The finding where the brokers have no version of InitProducerId."""
+    return Finding.fail(str(error), "Set enable.idempotence=false, or use brokers from Kafka 0.11 on.")
 
 
 def coordinator_refused(transactional_id: str, code: int) -> Finding:

@@ -97,7 +97,7 @@ def test_a_name_without_an_address() -> None:
     ("peer", "settings", "summary", "advice"),
     [
         (Peer.TLS, PLAIN, "speaks TLS", "Set security.protocol to SSL"),
-        (Peer.TLS, TLS, "speaks TLS", "Kafka does not answer in it"),
+        (Peer.TLS, TLS, "speaks TLS", "Look at the program that listens there"),
         (Peer.HTTP, PLAIN, "a web server", "belongs to a web server"),
         (Peer.HTTPS, TLS, "a web server", "belongs to a web server"),
         (Peer.KAFKA, TLS, "Kafka without TLS", "Set security.protocol to PLAINTEXT"),
@@ -113,6 +113,13 @@ def test_another_protocol(peer: Peer, settings: Settings, summary: str, advice: 
     assert found.status is Status.FAIL
     assert summary in found.summary
     assert advice in (found.advice or "")
+
+
+def test_a_session_of_tls_without_an_answer() -> None:
+    """TLS is right, and the program behind it is silent."""
+    opening = failed(Step.PROTOCOL, TimeoutError("x"), peer=Peer.TLS, tls=Tls("TLSv1.3", "AES"))
+    found = findings(opening, TLS, NOW)[Step.PROTOCOL]
+    assert found.summary == "the session of TLS is there, and nothing answers in it"
 
 
 def test_no_common_version() -> None:
