@@ -94,6 +94,16 @@ async def test_ctrl_c_prints_what_is_known(kafka: EmbeddedKafka) -> None:
     assert (found["cluster"], found["idempotence"]) == ("ok", "skip")
 
 
+async def test_a_resolver_that_hangs(tmp_path: Path) -> None:
+    """The thread of the look-up cannot be ended; the program ends all the same."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import socket, threading\nsocket.getaddrinfo = lambda *_, **__: threading.Event().wait()\n"
+    )
+    command = ("doctor", "-b", "kafka.example:9092", "--timeout", "0.5", "--json")
+    code, drawn = await run_in_terminal(*command, columns=1000, PYTHONPATH=str(tmp_path))
+    assert (code, "the name server did not answer" in drawn) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("flags", "password", "code"), [((), f"{CANARY}-wrong", 1), (("--json",), CANARY, 0)]
 )

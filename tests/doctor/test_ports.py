@@ -15,7 +15,7 @@ from tests.doctor.support import advertise, examined, of, one
 
 Script: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 # A silent port is known by its silence: that is the only thing to wait for here.
-SHORT = 0.6
+SHORT = 1.5
 
 
 async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
