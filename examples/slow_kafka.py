@@ -9,13 +9,12 @@ Then: curl -i localhost:8000/events --data-binary '2 apples were sold'
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from aioproducer import BufferFullError, Outcome, Producer
+from aioproducer.asgi import lifespan
 
 KAFKA = os.environ.get("KAFKA", "localhost:9092")
 CONFIRMATION_TIMEOUT = 0.2
@@ -31,16 +30,9 @@ ANSWERS = {
 }
 
 
-@asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Producer]]:
-    """Events wait for Kafka at most an hour, in at most 64 MB. The end of the application waits at most 20 seconds."""
-    async with Producer(
-        KAFKA, delivery_timeout_ms=3_600_000, buffer_memory=64 << 20, close_timeout_ms=20_000
-    ) as producer:
-        yield {"producer": producer}
-
-
-app = FastAPI(lifespan=lifespan)
+# Events wait for Kafka at most an hour, in at most 64 MB. The end of the application waits at most 20 seconds.
+producer = Producer(KAFKA, delivery_timeout_ms=3_600_000, buffer_memory=64 << 20, close_timeout_ms=20_000)
+app = FastAPI(lifespan=lifespan(producer))
 
 
 @app.post("/events")
@@ -49,7 +41,6 @@ async def take_event(request: Request) -> JSONResponse:
     event = await request.body()
     if len(event) > LARGEST:
         return JSONResponse({"event": "refused, too large"}, 413)
-    producer: Producer = request.state.producer
     try:
         # send() would wait for the metadata of an unknown topic; send_nowait() queues the record.
         delivery = producer.send_nowait("events", event)

@@ -28,7 +28,7 @@ UVICORN = (
 
 
 async def test_every_order_has_a_receipt(real_kafka: KafkaCluster) -> None:
-    """Receipts are in the log before their orders are committed; SIGTERM ends it after the order under way."""
+    """Receipts are in the log before their orders are committed; SIGTERM ends it without an error."""
     for topic in ("orders", "receipts"):
         real_kafka.create_topic(topic)
     async with (

@@ -9,6 +9,7 @@ from tests.mutants.borders.callers import CALLERS
 from tests.mutants.borders.doctor import DOCTOR
 from tests.mutants.borders.driver import DRIVER
 from tests.mutants.borders.metadata import METADATA
+from tests.mutants.borders.programs import PROGRAMS
 from tests.mutants.borders.runtime import RUNTIME
 from tests.mutants.borders.security import SECURITY
 from tests.mutants.borders.serializers import SERIALIZERS
@@ -57,4 +58,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *FLUSHING,
     *MEMORY,
     *DOCTOR,
+    *PROGRAMS,
 )

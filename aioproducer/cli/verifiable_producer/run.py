@@ -48,13 +48,13 @@ async def verify(job: Job, screen: Screen) -> int:
     with screen.log() as log, heeding_signals(lambda: screen.complain("aioproducer: stopping")) as stop:
         log.shown = True
         run = Run(job, producer, stop)
-        await producer.start()
-        run.events.tell("startup_complete")
-        sending = asyncio.create_task(run.send_all())
-        await stop.asked_or(sending)
-        # A call that waits for memory or metadata is refused by this, and the task ends.
-        await stop.close(producer)
-        await sending
+        async with producer:
+            run.events.tell("startup_complete")
+            sending = asyncio.create_task(run.send_all())
+            await stop.asked_or(sending)
+            # A call that waits for memory or metadata is refused by this, and the task ends.
+            await stop.close(producer)
+            await sending
         run.conclude()
     return 0
 
@@ -72,18 +72,21 @@ class Run:
         self._acked = 0
 
     async def send_all(self) -> None:
-        """Send until the last number, a signal, or the end of the producer."""
+        """Send until the last number, a signal, or the death of the producer."""
         pace = Pace(self._job.rate, time.monotonic) if self._job.rate > 0 else None
         for number in self._job.numbers():
             if self._job.rate == 0:
                 await self._stop.pause(None)
-            if self._stop.asked.is_set() or self._producer.health().state != "running":
+            if self._stop.asked.is_set():
                 return
-            await self._send(self._job.key(number), self._job.value(number))
+            goes_on = await self._send(self._job.key(number), self._job.value(number))
+            if not goes_on:
+                return
             if pace is not None and (wait := pace.wait(self._sent)):
                 await self._stop.pause(wait)
 
-    async def _send(self, key: str | None, value: str) -> None:
+    async def _send(self, key: str | None, value: str) -> bool:
+        """Send one record; whether the producer takes more."""
         # It is never cancelled: a call that is cancelled after acceptance would lose its delivery.
         self._sent += 1
         try:
@@ -97,8 +100,9 @@ class Run:
             self._tell_failure(key, value, error)
             # Refused calls do not suspend, and signals need the loop.
             await asyncio.sleep(0)
-        else:
-            delivery.add_done_callback(partial(self._tell_outcome, key, value))
+            return self._producer.health().state == "running"
+        delivery.add_done_callback(partial(self._tell_outcome, key, value))
+        return True
 
     def _timestamp(self) -> int | None:
         """That of the first record is the option; later ones are later by the time that has passed."""

@@ -124,7 +124,7 @@ async def test_other_methods(method: str) -> None:
 @pytest.mark.parametrize("path", ["", "/", "/alive", "/live//", "/live/x", "/x/live", "//live", "/LIVE"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_other_paths(path: str, method: str) -> None:
-    """What is no probe is not found, by any method."""
+    """Other paths are not found, by any method."""
     answer = await asked(Probes(found(GOOD)), path, method)
     assert (answer.status, answer.headers[b"cache-control"]) == (404, b"no-store")
 

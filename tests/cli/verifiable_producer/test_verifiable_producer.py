@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,7 @@ from aioproducer.cli import main
 from aioproducer.cli.pace import Pace
 from aioproducer.cli.terminal.screen import Screen
 from aioproducer.cli.verifiable_producer.command import as_kafka_does, command, job_of
+from aioproducer.cli.verifiable_producer.events import Events
 from aioproducer.cli.verifiable_producer.run import verify
 from aioproducer.testing import EmbeddedKafka
 from tests.cli.program import Ended, ended, run, start
@@ -239,7 +241,7 @@ async def test_records_under_way_at_the_signal_are_told(kafka: EmbeddedKafka) ->
 
 
 async def test_the_close_limit_bounds_the_end(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    """What has no answer within the limit is told as unknown, and the lines are complete."""
+    """Records without an answer within the limit end as unknown, and the lines are complete."""
     file = tmp_path / "producer.properties"
     file.write_text("close.timeout.ms=100\n")
     held = kafka.faults.delay(before=True)
@@ -301,6 +303,18 @@ def test_a_pace_has_no_wait_below_a_millisecond() -> None:
     assert pace.wait(5) == pytest.approx(0.005)
     now = 10.0045
     assert pace.wait(5) == 0.0
+
+
+def test_each_line_is_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that reads them in a pipe waits for no others."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    with os.fdopen(reader, "rb", buffering=0) as ours, os.fdopen(writer, "w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        events = Events()
+        for number in range(3):
+            events.tell("event", number=number)
+            assert json.loads(ours.read(1000))["number"] == number
 
 
 async def test_a_reader_that_goes_changes_nothing(kafka: EmbeddedKafka) -> None:

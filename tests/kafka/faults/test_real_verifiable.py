@@ -85,7 +85,7 @@ async def consumer(kafka: KafkaCluster, topic: str) -> Process:
 
 @pytest.mark.parametrize("round_", range(10 if PROOF else 1))
 async def test_acked_is_a_part_of_consumed(faulty_nodes: KafkaCluster, tmp_path: Path, round_: int) -> None:
-    """Every acked value was consumed at its place, and no value that is told as not written; with retries none failed."""
+    """Each acked value was consumed at its place, and no value with the outcome not_written; with retries none failed."""
     topics = [f"verifiable-{kind}-{round_}" for kind in ("plain", "patient")]
     for topic in topics:
         await asyncio.to_thread(faulty_nodes.create_topic, topic, PARTITIONS)
@@ -155,7 +155,7 @@ async def kill_a_leader(kafka: KafkaCluster, topic: str) -> None:
 
 
 def judge(topic: str, written: Lines, log: set[tuple[str, int, int]]) -> None:
-    """Compare what was told with what was read to the end of the log."""
+    """Compare the lines with the log, read to its end."""
     told = Told.read("".join(written.text))
     told.check()
     acked, values = places(told.acked), {value for value, _, _ in log}
