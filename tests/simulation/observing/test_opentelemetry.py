@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanKind
 from aioproducer import BatchReport, Outcome, Producer
 from aioproducer.otel import Metrics, Tracing
 from tests.effort import seeds
-from tests.judge.history import found
+from tests.judge.history import Found, found
 from tests.simulation import bookkeeping, chaos
 from tests.simulation.world import World, simulate
 
@@ -46,9 +46,10 @@ class Observed:
             Metrics(made, meter_provider=self._meters)
             return made
 
-        def without_context(*facts: Any) -> Any:
-            headers = tuple(pair for pair in facts[5] if pair[0] != "traceparent")
-            return found(*facts[:5], headers, *facts[6:])
+        def without_context(topic: str, *place: Any) -> Found:
+            partition, offset, key, value, headers, timestamp = place
+            own = tuple(pair for pair in headers if pair[0] != "traceparent")
+            return found(topic, partition, offset, key, value, own, timestamp)
 
         async def in_a_span(world: World) -> None:
             with self.provider.get_tracer("test").start_as_current_span("life"):
