@@ -47,8 +47,8 @@ MEMORY: Final = (
     _mutant(
         "alarm-that-is-not-there",
         "_net/timers/wakeup.py",
-        "            timer = self._loop.call_at(deadline, self._due)\n            if self._at <= deadline:\n",
-        "            self._at = deadline\n            timer = self._loop.call_at(deadline, self._due)\n            if self._at < deadline:\n",
+        "            timer = self._loop.call_at(deadline, self._due, context=self._context)\n            if self._at <= deadline:\n",
+        "            self._at = deadline\n            timer = self._loop.call_at(deadline, self._due, context=self._context)\n            if self._at < deadline:\n",
         "Without memory for a timer the next alarms count as later than it, and the task never wakes.",
         "tests/net/timers/test_wakeup.py",
     ),

@@ -17,8 +17,8 @@ FLUSHING: Final = (
     _mutant(
         "flush-not-woken-by-purge",
         "_state/delivery/outcomes.py",
-        "        self.effects.flushed.extend(self._failed(batch, error, count, now, indexes, size=batch.size))\n",
-        "        self._failed(batch, error, count, now, indexes, size=batch.size)\n",
+        "size=batch.size, contexts=contexts)\n        self.effects.flushed.extend(flushed)\n",
+        "size=batch.size, contexts=contexts)\n",
         "flush() waits without end for records that were withdrawn or expired alone in a batch that goes on.",
         _ENDS,
     ),
