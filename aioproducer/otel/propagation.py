@@ -12,7 +12,7 @@ from opentelemetry import context as contexts
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.propagators.textmap import Getter
-from opentelemetry.trace import TraceFlags
+from opentelemetry.trace import Link, TraceFlags
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 if TYPE_CHECKING:
@@ -23,22 +23,14 @@ if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
 
     Pairs = tuple[tuple[str, bytes], ...]
-    # The headers of a context and its token; the token is None where its span is not sampled.
-    InContext = tuple[Pairs, "Origin | None"]
+    # The headers of a context and its token: a link to its span, None where that is not sampled. A link has the identity
+    # of the span, and keeps neither the span nor its context.
+    InContext = tuple[Pairs, Link | None]
 
 # The number of contexts whose headers are kept.
 _KEPT = 256
 # Set by exporters around their own work: instrumentation leaves no trace of it.
 _SUPPRESSED = getattr(contexts, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
-
-
-class Origin:
-    """The span in which a record was sent. It keeps the identity of the span, and neither the span nor its context."""
-
-    __slots__ = ("span_context",)
-
-    def __init__(self, span_context: SpanContext) -> None:
-        self.span_context = span_context
 
 
 def no_context() -> None:
@@ -92,7 +84,7 @@ class Propagation:
         span_context = trace.get_current_span(current).get_span_context()
         if not span_context.is_valid or current.get(_SUPPRESSED):
             return None
-        token = Origin(span_context) if span_context.trace_flags & TraceFlags.SAMPLED else None
+        token = Link(span_context) if span_context.trace_flags & TraceFlags.SAMPLED else None
         return self.headers_of(current, span_context), token
 
     def headers_of(self, current: Context, span_context: SpanContext) -> Pairs:

@@ -14,7 +14,7 @@ from aioproducer import __version__
 from aioproducer.errors import ConfigurationError
 from aioproducer.otel import names
 from aioproducer.otel.facts import failure_of, server_of, text_without_data
-from aioproducer.otel.propagation import Origin, Propagation
+from aioproducer.otel.propagation import Propagation
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ class ProducerTracing:
         if not report.contexts:
             return
         # A span that two contexts share is one parent, or one link.
-        found = [context.span_context for context in report.contexts if isinstance(context, Origin)]
-        parents = list({(one.trace_id, one.span_id): one for one in found}.values())
+        found: dict[object, Link] = {one.context[:2]: one for one in report.contexts if isinstance(one, Link)}
+        parents = list(found.values())
         if not parents:
             return
         # No span of this task is a parent, or is seen by processors and exporters.
@@ -108,14 +108,14 @@ class ProducerTracing:
         finally:
             contexts.detach(token)
 
-    def _make_span(self, report: BatchReport, parents: list[trace.SpanContext]) -> None:
+    def _make_span(self, report: BatchReport, parents: list[Link]) -> None:
         attributes = self._attributes | _facts_of_batch(report)
         links: list[Link] = []
         if len(parents) == 1:
-            parent = trace.set_span_in_context(NonRecordingSpan(parents[0]), contexts.Context())
+            parent = trace.set_span_in_context(NonRecordingSpan(parents[0].context), contexts.Context())
         else:
             parent = contexts.Context()
-            links = [Link(one) for one in parents[: self._tracing.max_links]]
+            links = parents[: self._tracing.max_links]
             if len(links) < len(parents):
                 attributes[names.LINKS_DROPPED] = len(parents) - len(links)
         began, ended = _times_of(report)
@@ -139,7 +139,7 @@ class ProducerTracing:
 class RecordTracing(ProducerTracing):
     """The tracer of one producer: a span for each record, and for each batch."""
 
-    def begin(self, topic: str, began: int) -> tuple[Pairs, Origin | None, RecordSpan] | InContext | None:
+    def begin(self, topic: str, began: int) -> tuple[Pairs, Link | None, RecordSpan] | InContext | None:
         """The headers, the token and the span of a record that is sent now; `began`: nanoseconds since the epoch."""
         current = contexts.get_current()
         found = self._tracing.propagation.in_context(current)
