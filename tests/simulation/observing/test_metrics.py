@@ -76,7 +76,7 @@ def test_sums_are_those_of_the_judge(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(SHARED))
 def test_transactions_are_those_of_the_books(seed: int) -> None:
-    """Each transaction whose program was told of its success is counted as committed."""
+    """Each transaction whose commit succeeded for its program is counted as committed."""
     books: list[bookkeeping.Books] = []
 
     async def play(world: World) -> None:
