@@ -151,9 +151,11 @@ def test_which_apis() -> None:
         32,
         36,
         37,
+        55,
         60,
         65,
         66,
+        71,
     }
     assert APIS[0][:2] == (0, "Produce")
     assert (APIS[0].request, APIS[0].response) == (ProduceRequest, ProduceResponse)

@@ -152,8 +152,10 @@ class Questions:
             return -1, None, f"the brokers do not tell it (error {code})"
         leader = partitions[0].leader_id
         for replica in partitions[0].current_voters:
-            if replica.replica_id == leader and replica.last_fetch_timestamp > 0:
-                return leader, ClockReading(replica.last_fetch_timestamp / 1000, written, answered), None
+            # The documentation of Kafka has the present time of the leader in the second one only.
+            now = max(replica.last_fetch_timestamp, replica.last_caught_up_timestamp)
+            if replica.replica_id == leader and now > 0:
+                return leader, ClockReading(now / 1000, written, answered), None
         return leader, None, "the controller does not tell its time"
 
     async def coordinator(self, transactional_id: str, limit: float) -> Coordinator:

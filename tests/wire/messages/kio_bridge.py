@@ -147,7 +147,9 @@ class Bridge:
         return value
 
     def _struct(self, name: str) -> type[AnyMessage]:
-        return next(struct for struct in self.message.structs if struct.__name__ == name)
+        # A response has its own name before that of a struct which its request has as well.
+        names = (f"{self.message.type.__name__}{name}", name)
+        return next(struct for one in names for struct in self.message.structs if struct.__name__ == one)
 
 
 _CODES = sorted(code.value for code in ErrorCode)

@@ -10,7 +10,7 @@ from aioproducer._wire.messages import DEFINITIONS
 from aioproducer._wire.messages.declaration import AnyMessage, Field, Message
 from aioproducer._wire.programs import version_range
 
-BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+BITS = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "int64": 64}
 TEXTS = ("", "a", "topic-1", "naïve", "日本語", "🚀 mixed ü", "x" * 127, "y" * 128, "é" * 8200)
 
 
@@ -53,7 +53,8 @@ def _field(
 
 def _value(rng: random.Random, message: Message, kind: str, version: int) -> Any:
     if kind in BITS:
-        return _integer(rng, BITS[kind])
+        number = _integer(rng, BITS[kind])
+        return number & 0xFFFF if kind == "uint16" else number
     if kind == "bool":
         return rng.random() < 0.5
     if kind == "string":
