@@ -120,8 +120,10 @@ class Bootstrap(_Reaching):
         is_reached = any(connection is not None for _, connection in opened)
         for opening, connection in opened:
             if connection is not None:
-                self.connections[opening.place] = connection
                 self._came_by |= {opening.host, opening.address}
+                # Two names may have the same address.
+                if self.connections.setdefault(opening.place, connection) is not connection:
+                    connection.close()
             self._note(opening, is_reached=is_reached)
 
     def _note(self, opening: Opening, *, is_reached: bool) -> None:

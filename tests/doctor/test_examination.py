@@ -334,8 +334,10 @@ async def test_hostile_names(kafka: EmbeddedKafka) -> None:
 
 
 async def test_no_connection_is_left(kafka: EmbeddedKafka) -> None:
-    """All connections are closed at the end."""
-    await examined(kafka.bootstrap_servers, "orders", transactional_id="shop", probe=True)
+    """All connections are closed at the end, also those of two names for one address."""
+    servers = f"{kafka.bootstrap_servers},localhost:{kafka.brokers[0].port}"
+    report = await examined(servers, "orders", transactional_id="shop", probe=True)
+    assert bad(report) == {}
     await until(lambda: not any(broker.connections for broker in kafka.brokers))
 
 
