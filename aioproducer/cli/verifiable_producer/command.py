@@ -17,6 +17,7 @@ from aioproducer.cli.terminal.screen import Screen
 from aioproducer.cli.verifiable_producer.run import Job, verify
 from aioproducer.config import properties_of
 
+CLIENT_ID = "verifiable-producer"
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 IDEMPOTENT_IN_FLIGHT = 5
 EPILOG = """
@@ -140,7 +141,7 @@ def job_of(
     *, servers: str, acks: str, config: Path | None, secrets: Sequence[str], create_time: int, **others: Any
 ) -> Job:
     """The run that the flags ask for."""
-    flags = {"bootstrap.servers": servers, "acks": acks, "retries": "0"}
+    flags = {"bootstrap.servers": servers, "acks": acks, "retries": "0", "client.id": CLIENT_ID}
     settings = as_kafka_does(flags, {} if config is None else properties_of(config))
     return Job(
         config=ProducerConfig.from_properties(settings, providers=given_providers(secrets)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer import Producer, ProducerConfig
 from aioproducer.cli import main
 from aioproducer.cli.pace import Pace
 from aioproducer.cli.terminal.screen import Screen
@@ -21,6 +23,7 @@ from aioproducer.cli.verifiable_producer.command import as_kafka_does, command, 
 from aioproducer.cli.verifiable_producer.events import Events
 from aioproducer.cli.verifiable_producer.run import verify
 from aioproducer.testing import EmbeddedKafka
+from tests.api.support import until
 from tests.cli.program import Ended, ended, run, start
 from tests.cli.verifiable_producer.lines import Told
 
@@ -270,13 +273,28 @@ async def test_a_second_signal_waits_no_longer(kafka: EmbeddedKafka) -> None:
     held.release()
 
 
-async def test_a_signal_while_kafka_is_down(unused_port: int) -> None:
-    """A call that waits for metadata is refused, with a line, and nothing waits for the 60 s of max.block.ms."""
-    process = await start(COMMAND, "--bootstrap-server", f"127.0.0.1:{unused_port}", "--topic", "orders")
-    first = await lines(process, 1)
-    found = await stopped(process, first, signal.SIGTERM)
-    assert [event["outcome"] for event in found.failed] in ([], ["not_written"])
-    assert found.data["acked"] == 0
+async def test_a_signal_while_a_call_waits(
+    unused_port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without Kafka a call waits for metadata: it is refused, has its line, and does not wait for max.block.ms."""
+    made: list[Producer] = []
+    make = Producer.from_config
+
+    def noted(config: ProducerConfig) -> Producer:
+        made.append(make(config))
+        return made[-1]
+
+    monkeypatch.setattr(Producer, "from_config", noted)
+    flags = ["--bootstrap-server", f"127.0.0.1:{unused_port}", "--topic", "orders"]
+    running = asyncio.create_task(verify(job_of(**command.make_context(COMMAND, flags).params), Screen()))
+    await until(lambda: made and made[0].stats().waiting_calls)
+    signal.raise_signal(signal.SIGTERM)
+    assert await running == 0
+    found = judged(capsys.readouterr().out)
+    assert [(event["exception"], event["outcome"]) for event in found.failed] == [
+        ("StateError", "not_written")
+    ]
+    assert found.acked == []
 
 
 async def test_a_rate_of_zero_sends_nothing(kafka: EmbeddedKafka) -> None:

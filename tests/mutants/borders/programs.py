@@ -52,7 +52,7 @@ PROGRAMS: Final = (
         "            await stop.asked_or(sending)\n",
         "            await stop.asked_or(sending)\n            sending.cancel()\n",
         "A signal cancels a call that waits: its number was sent, and has no line.",
-        f"{_VERIFIABLE}::test_a_signal_while_kafka_is_down",
+        f"{_VERIFIABLE}::test_a_signal_while_a_call_waits",
     ),
     _mutant(
         "verifiable-lines-are-buffered",
