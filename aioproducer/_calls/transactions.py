@@ -53,8 +53,9 @@ class TransactionCalls:
     ) -> T:
         """Run the coroutine function in a transaction, and again after an error that only aborts it.
 
-        Consumed records must be passed in `args`: an abort does not rewind a consumer. `timeout`: seconds for all
-        attempts together (default: no limit); the last error is raised then.
+        Consumed records must be passed in `args`: an abort does not rewind a consumer. `timeout`: the seconds in which
+        attempts may begin (default: no limit); the last error is raised then. Beginning, committing and aborting each
+        wait for at most the seconds that were left when the attempt began; the function is not interrupted.
         """
         pause = Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000)
         limit = checked_timeout("timeout", timeout)

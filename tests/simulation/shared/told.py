@@ -51,7 +51,7 @@ class Shared:
         ends = (
             isinstance(error, TransactionError | AuthorizationError) and error.outcome is Outcome.NOT_WRITTEN
         )
-        if call in ("commit", "block") and number is not None and ends and number not in self.committed:
+        if call == "commit" and number is not None and ends and number not in self.committed:
             self.denied.add(number)
         if isinstance(error, ProducerFencedError) and DOCUMENTED not in str(error):
             self.wrong.append(f"fenced without another producer: {self.story[-1]}")
