@@ -47,8 +47,8 @@ SECURITY: Final = (
     _mutant(
         "token-in-place-of-a-provider",
         "config/security/kinds.py",
-        "in its place is not shown.\"\"\"\n\n    hides: ClassVar[bool] = True\n",
-        "in its place is not shown.\"\"\"\n\n",
+        'in its place is not shown."""\n\n    hides: ClassVar[bool] = True\n',
+        'in its place is not shown."""\n\n',
         "`sasl_token_provider` with the token itself: the error shows it.",
         "tests/net/securing/test_canaries.py",
     ),
