@@ -18,13 +18,14 @@ from aioproducer.testing import unsecured_token
 from tests.effort import PROOF
 from tests.kafka.reading import by_partition, read_all
 from tests.kafka.secured import OTHER_USER, USER, SecuredKafka
-from tests.kafka.sending import LIMIT, sending, until
+from tests.kafka.sending import LIMIT, Sender, sending, until
 from tests.kafka.test_secured_producer import MECHANISMS, settings
 
 pytestmark = pytest.mark.kafka
 REAUTHENTICATIONS: Final = 2_000 if PROOF else 60
 OF_EACH_KIND: Final = 2
 BURST: Final = 5
+REFUSAL: Final = "Cannot change principals during re-authentication from User."
 PAUSE: Final = 0.2
 
 
@@ -83,11 +84,16 @@ class Work:
         return sum(one.reauthentications for one in self.producer.stats().connections)
 
     async def judge(self, found: list[bytes]) -> None:
-        """Each record is there once and in order; without answers, as long as no broker closed the connection."""
-        connections = self.producer.stats().connections
-        is_whole = self.producer.config.acks != 0 or not sum(one.failures for one in connections)
-        rest = iter(self.committed)
-        assert found == self.committed if is_whole else all(value in rest for value in found)
+        """Each record is there once and in order.
+
+        Without answers that holds for one connection. A busy machine may lose it: then records may be lost and change their
+        order (docs/guarantees.md), and none is doubled.
+        """
+        connections = [one for one in self.producer.stats().connections if one.broker == "1"]
+        if self.producer.config.acks != 0 or sum(one.connects for one in connections) == 1:
+            assert found == self.committed
+        assert len(found) == len(set(found))
+        assert set(found) <= set(self.committed)
         await asyncio.gather(*self.deliveries)
         stats = self.producer.stats()
         assert (stats.records_failed, stats.records_unknown, stats.transactions.unknown) == (0, 0, 0)
@@ -151,9 +157,19 @@ async def test_another_user(kafka: SecuredKafka, caplog: pytest.LogCaptureFixtur
     }
     async with sending(kafka, "another-user", **given) as sender:
         await until(sender.authentications)
-        users.append(OTHER_USER)
-        await until(lambda: "Cannot change principals" in caplog.text)
+        # On a busy machine a connection may end before its renewal: the next one has the new user, and needs another.
+        for user in itertools.cycle((OTHER_USER, USER)):
+            users.append(user)
+            connected = connects(sender)
+            await until(lambda connected=connected: REFUSAL in caplog.text or connects(sender) > connected)  # type: ignore[misc]
+            if REFUSAL in caplog.text:
+                break
         sent = len(sender.deliveries)
         await until(lambda: sender.producer.stats().records_acked > sent)
-    (told,) = (one.getMessage() for one in caplog.records if one.levelname == "WARNING")
-    assert "Cannot change principals during re-authentication from User.alice: User.bob" in told
+    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert sum(REFUSAL in one for one in warnings) == 1
+
+
+def connects(sender: Sender) -> int:
+    """The connections to the broker so far."""
+    return sum(one.connects for one in sender.producer.stats().connections if one.broker == "1")
