@@ -30,7 +30,7 @@ class TransactionParts:
     recorded: list[tuple[GroupMetadata, dict[TopicPartition, OffsetAndMetadata]]] = attrs.Factory(list)
     """Offsets that were not sent yet, with the facts of the group under which they were recorded, in the order of their requests."""
     late_offsets: dict[tuple[str, TopicPartition], OffsetAndMetadata] = attrs.Factory(dict)
-    """By group and partition: offsets of requests without an answer, which were repeated, and may be executed late."""
+    """By group and partition: offsets of requests without an answer, which were repeated and may be executed late."""
     records_sent: bool = False
     opened: bool = False
     """The coordinator has it open: an answer said so, or a record of it was written."""

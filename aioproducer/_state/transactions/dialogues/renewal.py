@@ -95,7 +95,7 @@ def _renew_by_asking(
         was_open = was_open or (may_be_ended and standing.state in ABORTED)
         # With a code the state is not known: brokers before Kafka 3.0 cannot answer.
         fits_both = bool(code) or (not was_open and standing.follows(identity, ABORTED))
-        # A late request may have opened it once more behind its end.
+        # A late request may have opened it again behind its end.
         is_unclear = fits_both and (current.parts.may_have_been_open or current.parts.has_lost_attempts)
         move = Move.ASK if code else next_move(standing, known, was_open=was_open)
         if move is Move.GIVE_WAY:
