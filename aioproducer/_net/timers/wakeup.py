@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextvars import copy_context
+from contextvars import Context
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ class Wakeup:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        # Not that of the call that needs a timer: the timer would keep it, and with it the spans of the caller.
-        self._context = copy_context()
+        # Empty. A timer would keep the context of the call that needs it, and with it the spans of the caller.
+        self._context = Context()
         self._timer: asyncio.TimerHandle | None = None
         # Kept here: for a time that is due at once, uvloop makes a handle without a time.
         self._at = math.inf

@@ -366,7 +366,8 @@ async def test_no_span_is_kept(make: Make, per_record: bool) -> None:
     """After the outcome of its records nothing refers to the present span or to its context."""
     # An exporter in memory would keep the spans.
     provider = TracerProvider()
-    producer = await warm(make(tracing=Tracing(provider, per_record=per_record)))
+    # The sender is started within the call.
+    producer = await warm(make(tracing=Tracing(provider, per_record=per_record), linger_ms=0))
     alive: list[weakref.ref[Any]] = []
 
     async def handler() -> Any:
