@@ -73,6 +73,7 @@ def _configured(config: ProducerConfig, witness: _Witness, limit: float) -> Prod
         value_serializer=None,
         interceptors=(),
         listeners=(witness,),
+        tracing=None,
         topics=(),
         partitioner="default",
         acks=cast("Literal[-1, 1]", config.acks or 1),
