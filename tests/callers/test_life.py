@@ -163,7 +163,7 @@ def test_settings_that_lie(name: str) -> None:
                 assert type(value) in (str, int, float, bool, tuple, type(None)) or name in PIECES, drawn
 
 
-PIECES = {"key_serializer", "value_serializer", "partitioner"}
+PIECES = {"key_serializer", "value_serializer", "partitioner", "tracing"}
 
 
 def from_settings(servers: dict[str, Any], name: str, thing: Any) -> ProducerConfig:

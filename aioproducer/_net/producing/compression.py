@@ -13,8 +13,7 @@ from aioproducer.errors import DeliveryError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anyio.abc import TaskGroup
-
+    from aioproducer._net.tasks import Tasks
     from aioproducer._state.batching.accumulator import Accumulator
     from aioproducer._state.delivery.losses import Losses
     from aioproducer._state.queues.batches import QueuedBatch
@@ -31,7 +30,7 @@ class Compressor:
         self,
         accumulator: Accumulator,
         losses: Losses,
-        tasks: TaskGroup,
+        tasks: Tasks,
         *,
         codec: int,
         level: int | None,
@@ -57,7 +56,7 @@ class Compressor:
         if len(plain) <= INLINE_BYTES:
             self._accumulator.effects.event(self._finish, batch, plain, self._attempt(plain))
         else:
-            self._tasks.start_soon(self._in_thread, batch, plain)
+            self._tasks.start_soon(self._in_thread, batch, plain, name="aioproducer compression")
 
     async def _in_thread(self, batch: QueuedBatch, plain: bytes) -> None:
         try:

@@ -54,10 +54,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from anyio.abc import TaskGroup
-
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.producing.sender import Sender
+    from aioproducer._net.tasks import Tasks
     from aioproducer._state.admission.waiting import Appender, Waiting
     from aioproducer._state.effects import Settled
     from aioproducer._state.queues.batches import QueuedBatch
@@ -161,7 +160,7 @@ class Engine:
             self.effects.reports_outcomes = True
 
     @property
-    def tasks(self) -> TaskGroup | None:
+    def tasks(self) -> Tasks | None:
         """The tasks that end with the producer; None before it began, and after its end."""
         return self.supervisor.tasks
 
@@ -176,7 +175,7 @@ class Engine:
 
     # -- lifecycle
 
-    def _begin(self, tasks: TaskGroup) -> None:
+    def _begin(self, tasks: Tasks) -> None:
         look_after = self.supervisor.look_after
         self._set_up_compression(tasks)
         look_after("accumulator", Timekeeper(self).run)
@@ -269,7 +268,7 @@ class Engine:
         self.addresses.close()
         self.listeners.deliver()
 
-    def _set_up_compression(self, tasks: TaskGroup) -> None:
+    def _set_up_compression(self, tasks: Tasks) -> None:
         codec = CODECS[self.config.compression_type].id
         if codec:
             self.compressor = Compressor(

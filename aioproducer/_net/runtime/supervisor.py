@@ -8,17 +8,15 @@ every delivery fails with the cause: no call ever waits for a finished task.
 from __future__ import annotations
 
 import asyncio
-from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 import anyio
 
+from aioproducer._net.tasks import Tasks, context_of_tasks
 from aioproducer.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from anyio.abc import TaskGroup
 
 
 class Supervisor:
@@ -32,17 +30,17 @@ class Supervisor:
         self,
         loop: asyncio.AbstractEventLoop,
         *,
-        begin: Callable[[TaskGroup], None],
+        begin: Callable[[Tasks], None],
         before_end: Callable[[], None],
         end: Callable[[BaseException | None], None],
         after: Callable[[], Awaitable[None]],
     ) -> None:
-        self.tasks: TaskGroup | None = None
+        self.tasks: Tasks | None = None
         self.task: asyncio.Task[None] | None = None
         self.stopping = False
         self.crashed: BaseException | None = None
         self._loop = loop
-        self._context = copy_context()
+        self._context = context_of_tasks()
         self._begin = begin
         self._before_end = before_end
         self._end = end
@@ -68,13 +66,13 @@ class Supervisor:
     async def _supervise(self) -> None:
         cause: BaseException | None = None
         try:
-            async with anyio.create_task_group() as tasks:
-                self.tasks = tasks
+            async with anyio.create_task_group() as group:
+                self.tasks = Tasks(group, self._context)
                 try:
-                    await self._look_on(tasks)
+                    await self._look_on(self.tasks)
                 finally:
                     self._before_end()
-                tasks.cancel_scope.cancel()
+                group.cancel_scope.cancel()
         except BaseException as error:  # noqa: BLE001  # every delivery gets it as its cause
             cause = error
         else:
@@ -85,7 +83,7 @@ class Supervisor:
             self._end(first_of(cause))
         await self._after()
 
-    async def _look_on(self, tasks: TaskGroup) -> None:
+    async def _look_on(self, tasks: Tasks) -> None:
         self._begin(tasks)
         await asyncio.sleep(0)
         self._has_begun.set()
@@ -98,12 +96,9 @@ class Supervisor:
 
         False: the producer has ended.
         """
-        tasks = self.tasks
-        if tasks is None:
+        if self.tasks is None:
             return False
-        # Not in the context of the call that needs the task: the task would keep it, and with it the spans of the caller.
-        start = self._context.copy().run
-        start(lambda: tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}"))
+        self.tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}")
         return True
 
     async def _vital(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
@@ -123,7 +118,7 @@ class Supervisor:
 
     def _is_ending(self) -> bool:
         """Whether the producer itself cancels the tasks."""
-        return self.tasks is None or self.tasks.cancel_scope.cancel_called
+        return self.tasks is None or self.tasks.are_cancelled
 
     def crash(self, cause: BaseException) -> None:
         """End the producer because of a bug that showed outside its tasks."""

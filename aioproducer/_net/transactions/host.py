@@ -9,9 +9,8 @@ from aioproducer._net.cluster.session import Session
 if TYPE_CHECKING:
     import asyncio
 
-    from anyio.abc import TaskGroup
-
     from aioproducer._net.log import Log
+    from aioproducer._net.tasks import Tasks
     from aioproducer._state.machines import Machines
 
 
@@ -27,7 +26,7 @@ class Host(Session, Protocol):
         """Its state machines."""
 
     @property
-    def tasks(self) -> TaskGroup | None:
+    def tasks(self) -> Tasks | None:
         """The tasks that end with the producer; None before it began, and after its end."""
 
     @property

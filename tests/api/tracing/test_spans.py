@@ -77,7 +77,7 @@ def traceparent(span: Any) -> tuple[str, bytes]:
 
 
 async def test_the_context_in_headers_and_back(make: Make, kafka: EmbeddedKafka, spans: Spans) -> None:
-    """What the global propagator injects becomes headers, and `extract()` reads them back."""
+    """Headers are made of the values that the global propagator injects, and `extract()` reads them back."""
     producer = await warm(make(tracing=spans.tracing()))
     await producer.send_and_wait("one", b"no span")
     with spans.enter("handler") as span:
