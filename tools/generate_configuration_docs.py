@@ -53,7 +53,7 @@ REFUSED_HEAD = """\
 ## Refused Kafka properties
 
 Each of these properties is an error that names the fix. A value that is the behaviour anyway
-(`enable.metrics.push=false`) is accepted in a properties file.
+(`ssl.trustmanager.algorithm=PKIX`) is accepted in a properties file.
 
 | Kafka's name | Reason and fix |
 |---|---|

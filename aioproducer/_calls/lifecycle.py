@@ -21,6 +21,7 @@ from aioproducer._net.connecting.dialing import SOCKETS
 from aioproducer._net.observing.closing import waits_for
 from aioproducer._net.runtime.awaiting import first_answer
 from aioproducer._net.runtime.engine import Engine, denied
+from aioproducer._net.telemetry.start import TelemetryStart
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.delivery.tally import Totals
 from aioproducer._state.transactions.table import Event
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from aioproducer._net.connecting.dialing import Network
+    from aioproducer._state.telemetry.registered import RegisteredMetrics
     from aioproducer.records import BytesLike
 
     # Without serializers keys and values are bytes-like.
@@ -93,6 +95,8 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._last_looks: tuple[Callable[[Any], object], ...] = ()
         # Listeners beside those of the setting.
         self._listeners: tuple[Any, ...] = ()
+        self._registered: RegisteredMetrics | None = None
+        self._telemetry: TelemetryStart | None = None
 
     async def start(self, *, wait_ready: float | None = None) -> None:
         """Bind to the running loop and start the background task; works with every broker down.
@@ -130,6 +134,9 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             wall_ms=lambda: me._wall_ms(),  # noqa: PLW0108, SLF001
             network=self._network,
         )
+        self._telemetry = None
+        if self.config.enable_metrics_push:
+            self._telemetry = TelemetryStart(engine, lambda: me._registered_metrics())  # noqa: PLW0108, SLF001
         # Calls user code, such as `for_producer()` of a partitioner: its exception must not leave a partial state.
         intake = self._intake_of(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.cluster.topics, clock, loop, _get_running_loop, self._largest_record())
@@ -195,6 +202,15 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         engine = self._engine
         transactions = None if engine is None else engine.transactions
         self._accepting = self._state == "running" and (transactions is None or transactions.table.is_open)
+
+    def _registered_metrics(self) -> RegisteredMetrics:
+        """The metrics of the application that are pushed."""
+        if self._registered is None:
+            # Most producers never need it.
+            from aioproducer._state.telemetry.registered import RegisteredMetrics  # noqa: PLC0415
+
+            self._registered = RegisteredMetrics()
+        return self._registered
 
     def _largest_record(self) -> int:
         return min(self.config.max_request_size, self.config.buffer_memory)
@@ -330,6 +346,10 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
                     await resolved(engine, self._intake)
                     if not engine.acks:
                         await engine.brokers.handed_over()
+                    if self._telemetry is not None:
+                        # All records have their outcome: there is nothing left to log.
+                        long.cancel()
+                        await self._telemetry.close(until - engine.loop.time())
         except TimeoutError:
             pass
         finally:

@@ -2,6 +2,8 @@
 # cython: auto_pickle=False, autotestdict=False, embedsignature=False
 """Counts of numbers in fixed buckets, for histograms that are filled once per batch."""
 
+from libc.math cimport INFINITY
+
 cdef extern from "platform.h":
     pass
 
@@ -14,6 +16,7 @@ cdef class Distribution:
 
     cdef readonly tuple bounds
     cdef readonly double total
+    cdef double _largest
     cdef int _bound_count
     cdef double _bounds[MOST_BOUNDS]
     cdef long long _counts[MOST_BOUNDS + 1]
@@ -23,6 +26,7 @@ cdef class Distribution:
             raise ValueError(f"at most {MOST_BOUNDS} bounds")
         self.bounds = bounds
         self.total = 0.0
+        self._largest = -INFINITY
         self._bound_count = len(bounds)
         cdef int at
         for at in range(self._bound_count):
@@ -41,6 +45,14 @@ cdef class Distribution:
                 high = middle
         self._counts[low] += 1
         self.total += value
+        if value > self._largest:
+            self._largest = value
+
+    def take_largest(self):
+        """The largest number since the last call of this method; None if there was none."""
+        largest = self._largest
+        self._largest = -INFINITY
+        return None if largest == -INFINITY else largest
 
     @property
     def counts(self):

@@ -13,10 +13,12 @@ from aioproducer._wire.messages import (
     describe_transactions,
     end_txn,
     find_coordinator,
+    get_telemetry_subscriptions,
     init_producer_id,
     list_transactions,
     offset_fetch,
     produce,
+    push_telemetry,
     sasl_authenticate,
     sasl_handshake,
     txn_offset_commit,
@@ -36,6 +38,10 @@ COMMIT_OFFSETS = txn_offset_commit.API.key
 DESCRIBE_TRANSACTIONS = describe_transactions.API.key
 SASL_AUTHENTICATE = sasl_authenticate.API.key
 LIST_TRANSACTIONS = list_transactions.API.key
+GET_TELEMETRY_SUBSCRIPTIONS = get_telemetry_subscriptions.API.key
+PUSH_TELEMETRY = push_telemetry.API.key
+# A broker that takes metrics of clients has both.
+TELEMETRY_APIS = frozenset((GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY))
 
 APIS: Mapping[int, Api] = MappingProxyType({api.key: api for api, _, _ in DEFINITIONS})
 

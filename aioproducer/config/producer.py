@@ -709,6 +709,14 @@ class ProducerConfig:
         kafka_default=None,
     )
 
+    enable_metrics_push: bool = setting(
+        True,
+        Flag(),
+        Group.PIECES,
+        "Whether metrics are pushed to brokers that ask for them: no record, key or header, see "
+        "[Observing](observing.md#what-leaves-the-program).",
+    )
+
     # ---- metadata
     topics: tuple[str, ...] = setting(
         (),

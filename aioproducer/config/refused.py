@@ -15,7 +15,6 @@ __all__ = ["REFUSED", "REFUSED_PREFIXES", "refusal", "refuses_kafka", "says_what
 
 NO_TWO_PHASES = "two-phase commit (KIP-939) is not implemented; remove it"
 NO_METRICS = "metrics are not configurable; remove it, and read producer.stats()"
-NO_TELEMETRY = "the producer pushes no metrics to brokers; remove it, and read producer.stats()"
 ONE_LEVEL = "accepted in properties files only; as an argument, use compression_level, which applies to compression_type"
 OF_BROKERS = "only brokers check tokens; remove it"
 PROVIDERS = (
@@ -40,7 +39,6 @@ REFUSED: Mapping[str, Refusal] = {
     ),
     "interceptor_classes": Refusal(f"{JVM_CLASS}; use interceptors=[…] with Python objects", accepts=("",)),
     "metric_reporters": Refusal(f"{JVM_CLASS}; remove it, and read producer.stats()", accepts=("",)),
-    "enable_metrics_push": Refusal(NO_TELEMETRY, accepts=("false",)),
     "metrics_sample_window_ms": Refusal(NO_METRICS),
     "metrics_num_samples": Refusal(NO_METRICS),
     "metrics_recording_level": Refusal(NO_METRICS),

@@ -119,6 +119,7 @@ class Settings(ConnectionSettings, total=False):
     interceptors: Iterable[Any]
     listeners: Iterable[Any]
     tracing: Any
+    enable_metrics_push: bool
     topics: Iterable[str]
     metadata_max_age_ms: int
     metadata_max_idle_ms: int

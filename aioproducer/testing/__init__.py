@@ -8,11 +8,13 @@ from aioproducer.testing.authority import certificates as certificates
 from aioproducer.testing.broker.authentication.unsecured import unsecured_token as unsecured_token
 from aioproducer.testing.broker.authorization import Allow as Allow
 from aioproducer.testing.broker.cluster.cluster import ClusterRefusal as ClusterRefusal
+from aioproducer.testing.broker.cluster.telemetry import Push as Push
 from aioproducer.testing.broker.faults import Faults as Faults
 from aioproducer.testing.broker.history import SeenBatch as SeenBatch
 from aioproducer.testing.broker.history import SeenRequest as SeenRequest
 from aioproducer.testing.broker.logs.records import StoredRecord as StoredRecord
 from aioproducer.testing.broker.options import Options as Options
+from aioproducer.testing.broker.otlp import PushedMetric as PushedMetric
 from aioproducer.testing.broker.rules import Fault as Fault
 from aioproducer.testing.mock.producer import MockProducer as MockProducer
 
@@ -31,6 +33,8 @@ __all__ = [
     "Faults",
     "MockProducer",
     "Options",
+    "Push",
+    "PushedMetric",
     "SeenBatch",
     "SeenRequest",
     "StoredRecord",

@@ -16,6 +16,7 @@ from aioproducer.testing.broker.authentication.users import Users
 from aioproducer.testing.broker.authorization import Allow
 from aioproducer.testing.broker.broker import Broker
 from aioproducer.testing.broker.cluster.cluster import Cluster, Node, system_time
+from aioproducer.testing.broker.cluster.telemetry import DEFAULT_INTERVAL_MS, Push
 from aioproducer.testing.broker.cluster.topics import Partition
 from aioproducer.testing.broker.faults import FaultRules, Faults
 from aioproducer.testing.broker.history import SeenRequest
@@ -236,6 +237,22 @@ class EmbeddedKafka:
         if type(level) is not int or level not in (1, 2):
             raise ValueError(f"the level of transaction.version is 1 or 2, not {level!r:.60}")
         self._cluster.set_transaction_version(level)
+
+    # ----- metrics of clients
+
+    def subscribe_metrics(self, prefixes: Sequence[str], interval_ms: int = DEFAULT_INTERVAL_MS) -> None:
+        """Ask clients for the metrics whose names begin so, at this interval; `["*"]` are all, `[]` none.
+
+        It replaces what was asked for before. Needs `EmbeddedKafka(telemetry=True)`.
+        """
+        if not self._cluster.options.telemetry:
+            raise ValueError("clients are asked for metrics by EmbeddedKafka(telemetry=True) only")
+        self._cluster.metrics.subscribe(prefixes, interval_ms)
+
+    @property
+    def pushes(self) -> tuple[Push, ...]:
+        """The metrics that clients have pushed, oldest first."""
+        return tuple(self._cluster.metrics.pushes)
 
     # ----- groups
 

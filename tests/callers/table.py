@@ -197,6 +197,14 @@ LOOKING: dict[str, Call] = {
     "set_credentials": lambda wild, producer: producer.set_credentials(
         username=wild.thing(), password=wild.thing(), token_provider=wild.thing()
     ),
+    "client_instance_id": lambda wild, producer: producer.client_instance_id(wild.maybe(MOST_SECONDS)),
+    "register_metric": lambda wild, producer: producer.register_metric(
+        wild.maybe("zoo.metric"),
+        wild.function(producer),
+        kind=wild.maybe("sum"),
+        attributes=wild.maybe({"zoo": "lion"}),
+    ),
+    "unregister_metric": lambda wild, producer: producer.unregister_metric(wild.maybe("zoo.metric")),
     "reload_certificates": lambda _, producer: producer.reload_certificates(),
     "start": lambda wild, producer: producer.start(wait_ready=wild.thing()),
     "from_config": lambda wild, producer: type(producer).from_config(wild.thing()),
@@ -287,6 +295,7 @@ KAFKA: dict[str, Call] = {
     "leader_of": lambda wild, kafka: kafka.leader_of(wild.thing(), wild.thing()),
     "limit_version": lambda wild, kafka: kafka.limit_version(wild.thing(), wild.thing(), wild.thing()),
     "set_transaction_version": lambda wild, kafka: kafka.set_transaction_version(wild.thing()),
+    "subscribe_metrics": lambda wild, kafka: kafka.subscribe_metrics(wild.thing(), wild.thing()),
     "set_group": lambda wild, kafka: kafka.set_group(wild.thing(), wild.thing()),
     "coordinator_of": lambda wild, kafka: kafka.coordinator_of(wild.thing()),
     "records": lambda wild, kafka: kafka.records(wild.thing(), wild.thing()),

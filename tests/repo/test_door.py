@@ -43,10 +43,10 @@ def test_names_of_the_contract_are_there() -> None:
 
 MEMBERS = {
     aioproducer.Producer: """
-        abort_transaction begin_transaction close commit_transaction committed_offsets fence flush from_config
-        from_properties health init_transactions list_transactions partitions_for purge ready reload_certificates
-        run_transaction scope send send_all send_and_wait send_batch send_nowait send_offsets_to_transaction send_threadsafe
-        set_credentials start stats transaction
+        abort_transaction begin_transaction client_instance_id close commit_transaction committed_offsets fence flush
+        from_config from_properties health init_transactions list_transactions partitions_for purge ready register_metric
+        reload_certificates run_transaction scope send send_all send_and_wait send_batch send_nowait
+        send_offsets_to_transaction send_threadsafe set_credentials start stats transaction unregister_metric
     """,
     aioproducer.Coordinators: "abort commit committed_offsets fence from_config list_transactions",
     aioproducer.Delivery: """

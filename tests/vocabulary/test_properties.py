@@ -144,6 +144,7 @@ interceptor.classes=
         compression_level=7,
         max_in_flight_requests_per_connection=3,
         metadata_recovery_strategy="none",
+        enable_metrics_push=False,
     )
 
 
@@ -210,7 +211,6 @@ def test_kafkas_own_default_is_accepted(name: str) -> None:
         ("partitioner.class", "com.example.Mine", "or a callable"),
         ("interceptor.classes", "com.example.Mine", "use interceptors="),
         ("metric.reporters", "com.example.Mine", "producer.stats()"),
-        ("enable.metrics.push", "true", "pushes no metrics"),
         ("security.protocol", "TLS", "must be one of 'PLAINTEXT', 'SSL', 'SASL_PLAINTEXT', 'SASL_SSL'"),
         ("transactional.id", "", "transactional.id='': must be a printable string"),
         ("transaction.two.phase.commit.enable", "true", "two-phase commit (KIP-939) is not implemented"),

@@ -21,7 +21,7 @@ from aioproducer.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from aioproducer._net.cluster.session import Session
@@ -49,6 +49,8 @@ class Control:
         self.answered_by: str | None = None
         # Addresses of brokers without support for producer ids: they are dialed only when no other broker is left.
         self.lacking: set[tuple[str, int] | None] = set()
+        # Called with each new connection; None: nobody else uses them.
+        self.on_connected: Callable[[Connection], None] | None = None
         # The address of a broker whose answer did not help: it is the last one to be dialed again.
         self._left: tuple[str, int] | None = None
         # The metadata task and the identity task may both find no connection: one dials, the other uses its result.
@@ -107,6 +109,8 @@ class Control:
                 self.address = endpoint.address
                 self.history.connected(connection)
                 self.contact.made(connection, ", for metadata")
+                if self.on_connected is not None:
+                    self.on_connected(connection)
                 return connection
         raise told
 

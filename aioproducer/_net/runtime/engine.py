@@ -124,7 +124,7 @@ class Engine:
         self.accumulator.withdraw = partial(_withdraw_here, loop, self.accumulator.withdraw)
         self.addresses = Addresses(config, loop, rng, security_of(config, loop, rng), network)
         self.addresses.on_ended = self._connection_ended
-        self.control = Control(self, Contact(self.log))
+        self.control: Control = Control(self, Contact(self.log))
         self.senders: dict[int, Sender] = {}
         self.cluster = Cluster(self, self.machines, self.senders)
         self.identity = IdentitySource(self, self.machines)

@@ -11,6 +11,8 @@ from aioproducer.errors import KafkaError, ProtocolError
 __all__ = ["AnswerHandler", "Pairing", "SentRequest"]
 
 _LAST_CORRELATION_ID = 2**31 - 1
+# Requests whose answer may fail to come, and whose late answer is still recognized.
+_MOST_OPTIONAL = 16
 
 
 class AnswerHandler(Protocol):
@@ -44,11 +46,13 @@ class Pairing:
     An answer that does not belong to the oldest request is a ProtocolError: nothing that follows it can be trusted.
     """
 
-    __slots__ = ("_correlation_id", "_newest_unanswered", "broker", "waiting")
+    __slots__ = ("_correlation_id", "_newest_unanswered", "broker", "optional", "waiting")
 
     def __init__(self, broker: str) -> None:
         self.broker = broker
         self.waiting: deque[SentRequest] = deque()
+        # Requests beside them: without their answer the connection goes on.
+        self.optional: dict[int, SentRequest] = {}
         self._correlation_id = -1
         # The newest request that no answer was expected to (acks=0).
         self._newest_unanswered = -1
@@ -63,6 +67,12 @@ class Pairing:
         """A request was sent whose answer is ignored, if there is one: some brokers answer Produce with acks=0."""
         self._newest_unanswered = correlation_id
 
+    def expect_perhaps(self, sent: SentRequest) -> None:
+        """A request was sent whose answer may fail to come."""
+        if len(self.optional) >= _MOST_OPTIONAL:
+            del self.optional[next(iter(self.optional))]
+        self.optional[sent.correlation_id] = sent
+
     @property
     def has_unanswered(self) -> bool:
         """Whether any request was sent that no answer was expected to."""
@@ -73,13 +83,17 @@ class Pairing:
         waiting = self.waiting
         if waiting and waiting[0].correlation_id == correlation_id:
             return waiting.popleft()
-        return self.next_for(correlation_id)
+        found = self.next_for(correlation_id)
+        self.optional.pop(correlation_id, None)
+        return found
 
     def next_for(self, correlation_id: int) -> SentRequest | None:
         """The same, without taking it."""
         waiting = self.waiting
         if waiting and waiting[0].correlation_id == correlation_id:
             return waiting[0]
+        if correlation_id in self.optional:
+            return self.optional[correlation_id]
         if 0 <= correlation_id <= self._newest_unanswered:
             return None
         raise self._unpaired(correlation_id)

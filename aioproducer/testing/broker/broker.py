@@ -95,7 +95,7 @@ class Broker:
 
     def _speaks(self, handler: Handler, header: RequestHeader) -> bool:
         low, high = self.cluster.versions(handler)
-        return low <= header.api_version <= high
+        return self.cluster.offers(handler) and low <= header.api_version <= high
 
     def _refuse(self, header: RequestHeader) -> Write | Close:
         if header.api_key != API_VERSIONS:

@@ -32,6 +32,10 @@ class Options:
     """Parse each produced batch and refuse what does not agree with its header (slow)."""
     max_request_bytes: int = 104_857_600
     """A longer request closes the connection, as `socket.request.max.bytes`."""
+    telemetry: bool = False
+    """Take metrics of clients, as a Kafka with a receiver of them; `kafka.subscribe_metrics` asks for them."""
+    telemetry_max_bytes: int = 1_048_576
+    """The longest push of metrics, as `telemetry.max.bytes`."""
     history: int = 10_000
     """How many requests `kafka.requests` keeps."""
     seed: int = 0

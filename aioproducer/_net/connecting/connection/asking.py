@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._state.connecting.dialogue import Ask
 
-__all__ = ["answer_to", "ask"]
+__all__ = ["answer_to", "ask", "optional_answer_to"]
 
 M = TypeVar("M", bound=tuple[Any, ...])
 R = TypeVar("R")
@@ -64,6 +64,32 @@ async def ask(connection: Connection, question: Ask, *, timeout: float) -> bytes
         timeout,
         bytes,
     )
+
+
+async def optional_answer_to(
+    connection: Connection, message: tuple[Any, ...], response_type: type[M], *, timeout: float
+) -> M:
+    """Send a request that the connection can do without, and decode its answer; a KafkaError or TimeoutError otherwise.
+
+    Other than with `answer_to()`, a missing or invalid answer does not end the connection. If no later request has been answered
+    meanwhile, other requests would wait behind this one: the connection is closed, and its user dials again.
+    """
+    answers_before = -1
+    try:
+        async with asyncio.timeout(timeout):
+            await connection.gate.free(timeout)
+            version = connection.versions.choose(api_of(response_type).key)
+            correlation_id = connection.next_correlation_id()
+            reply = _Reply(connection.loop.create_future(), bytes, connection.broker)
+            answers_before = connection.answers + connection.in_flight
+            request = encode_request(message, version, correlation_id, connection.client_id)
+            connection.write_optional(correlation_id, request, reply)
+            frame: bytes = await reply.future
+    except TimeoutError:
+        if connection.answers <= answers_before:
+            connection.close()
+        raise
+    return decode_response(response_type, version, frame, connection.remarks.surplus)[1]
 
 
 async def _answer(

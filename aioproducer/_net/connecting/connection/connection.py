@@ -137,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
         now = self.loop.time()
         before = max(self.muted_until, now)
         self.muted_until = max(self.muted_until, now + seconds)
-        self.traffic.throttle_seconds += max(self.muted_until, now) - before
+        self.traffic.throttled(seconds, max(self.muted_until, now) - before)
 
     def _end(self, reason: KafkaError, ending: Ending = Ending.CUT, overdue_at: float = -math.inf) -> None:
         if self.closed:
@@ -161,6 +161,11 @@ class Connection(asyncio.BufferedProtocol):
             error = self._timed_out(sent.timeout) if sent.deadline <= overdue_at else reason
             call = partial(sent.handler.failed, error, written=True)
             waiting.popleft()
+            self._quietly(call)
+        optional = self._pairing.optional
+        while optional:
+            call = partial(next(iter(optional.values())).handler.failed, reason, written=True)
+            del optional[next(iter(optional))]
             self._quietly(call)
         while callbacks:
             call = partial(callbacks[0], self)
@@ -241,6 +246,25 @@ class Connection(asyncio.BufferedProtocol):
             self._end(self._unavailable("a request could not be written", error))
             if on_answer is None:
                 raise self._gone() from None
+
+    def write_optional(self, correlation_id: int, request: bytes, on_answer: AnswerHandler) -> None:
+        """Write a request whose answer may fail to come: it is not among those in flight, and has no time limit.
+
+        On a connection that has ended nothing is written: the handler is called at once (`written=False`).
+        """
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            self._refuse(on_answer)
+            return
+        now = self.last_used = self.loop.time()
+        self.traffic.requests += 1
+        self._pairing.expect_perhaps(
+            SentRequest(correlation_id, on_answer, math.inf, math.inf, FRAME_LIMIT, len(request), now)
+        )
+        try:
+            self.traffic.bytes_sent += hand_over(transport, (request,))
+        except Exception as error:  # noqa: BLE001  # a part of it may be written: nothing can follow
+            self._end(self._unavailable("a request could not be written", error.with_traceback(None)))
 
     def _refuse(self, on_answer: AnswerHandler | None) -> None:
         # The loop reports the end of a transport in its next turn: until then the connection takes nothing more.

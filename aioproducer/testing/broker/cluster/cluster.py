@@ -11,10 +11,11 @@ from typing import Final, Protocol
 
 import attrs
 
-from aioproducer._wire.apis import APIS
+from aioproducer._wire.apis import APIS, TELEMETRY_APIS
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.testing.broker.cluster.coordinators import Coordinators
 from aioproducer.testing.broker.cluster.groups import OFFSETS_TOPIC, Groups
+from aioproducer.testing.broker.cluster.telemetry import ClientMetrics
 from aioproducer.testing.broker.cluster.topics import (
     NO_LEADER,
     Partition,
@@ -99,6 +100,7 @@ class Cluster:
     groups: Groups = attrs.field(factory=Groups, init=False)
     coordinators: Coordinators = attrs.field(factory=Coordinators, init=False)
     transactions: Transactions = attrs.field(init=False)
+    metrics: ClientMetrics = attrs.field(init=False)
     transaction_version: int = attrs.field(init=False)
     features_epoch: int = attrs.field(default=1, init=False)
     """Increases with each change of `transaction_version`."""
@@ -122,6 +124,7 @@ class Cluster:
             self.options.transactional_id_expiration,
         )
         self._random = random.Random(self.options.seed)  # noqa: S311 - names of topics, to be replayed
+        self.metrics = ClientMetrics(self.clock, self.options.telemetry_max_bytes, self._random)
         self.cluster_id = base64.urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
 
     # ----- nodes
@@ -253,6 +256,10 @@ class Cluster:
     def limit_version(self, api: str, low: int, high: int) -> None:
         """Support only these versions of an API."""
         self._version_limits[key_of(api)] = (low, high)
+
+    def offers(self, handler: Ranged) -> bool:
+        """Whether the brokers have this API at all."""
+        return self.options.telemetry or handler.key not in TELEMETRY_APIS
 
     def versions(self, handler: Ranged) -> tuple[int, int]:
         """The supported versions of an API."""

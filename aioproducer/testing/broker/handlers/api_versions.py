@@ -28,7 +28,7 @@ MAX_TRANSACTION_VERSION = 2
 def announced(cluster: Cluster, handlers: Mapping[int, Handler]) -> list[ApiVersion]:
     """The ranges of all APIs, as far as the cluster is not limited to older ones."""
     ranges = []
-    for handler in handlers.values():
+    for handler in filter(cluster.offers, handlers.values()):
         low, high = cluster.versions(handler)
         ranges.append(ApiVersion(handler.key, 0 if handler.key == PRODUCE and low == 3 else low, high))
     return sorted(ranges)

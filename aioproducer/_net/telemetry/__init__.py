@@ -1,0 +1,1 @@
+"""Client telemetry: the requests about metrics over the control connection."""

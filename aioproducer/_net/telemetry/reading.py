@@ -1,0 +1,51 @@
+"""A reading of the counters of a running producer, for the metrics that are pushed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aioproducer._state.telemetry.readings import Measured, Reading, TopicReading
+
+if TYPE_CHECKING:
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._state.buckets import Buckets
+
+
+def reading_of(engine: Engine) -> Reading:
+    """The present counters. The largest values begin anew: only one reader can use them."""
+    tally, now = engine.tally, engine.loop.time()
+    histories = engine.brokers.histories
+    connections = [*histories.values(), engine.control.history]
+    waits, budget, read_at = engine.admission.waits, engine.accumulator.budget, engine.cluster.read_at
+    return Reading(
+        at=now,
+        wall_ns=engine.wall_ms() * 1_000_000,
+        connects=sum(history.connects for history in connections),
+        nodes={history.broker: measured(history.traffic.request_time) for history in histories.values()},
+        throttle=Measured(
+            tally.requests,
+            sum(history.traffic.throttle_requested for history in histories.values()),
+            max((history.traffic.take_longest_throttle() for history in histories.values()), default=0.0),
+        ),
+        queue_time=measured(tally.queue_time),
+        request_time=measured(tally.request_time),
+        batch_size=measured(tally.batch_size),
+        compression=measured(tally.compression_ratio),
+        sent=tally.acked,
+        failed=tally.not_written + tally.unknown,
+        retried=tally.retried,
+        memory_wait=waits.memory.seconds,
+        topics={
+            name: TopicReading(counts.acked, counts.failed, counts.acked_bytes)
+            for name, counts in tally.topics.items()
+        },
+        in_flight=sum(each.connection.in_flight for each in connections if each.connection is not None),
+        metadata_age=None if read_at is None else now - read_at,
+        waiting_calls=engine.admission.calls.waiting,
+        available_bytes=max(0, budget.capacity - budget.used),
+    )
+
+
+def measured(buckets: Buckets) -> Measured:
+    """The values so far, and the largest since the last call."""
+    return Measured(sum(buckets.counts), buckets.total, buckets.take_largest())

@@ -1,0 +1,187 @@
+"""The metrics of the application that are pushed beside the producer's own (KIP-1076)."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from numbers import Integral, Real
+from typing import Final, get_args
+
+import attrs
+
+from aioproducer._wire.otlp import Attributes, AttributeValue, Kind, Metric, Point, fits
+from aioproducer.errors import ConfigurationError, printable
+
+KINDS: Final[tuple[str, ...]] = get_args(Kind)
+KAFKAS_OWN: Final = "org.apache.kafka"
+LONGEST_NAME: Final = 255
+# `read()` runs in the event loop: one that takes so many seconds is left out.
+SLOW: Final = 0.010
+_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
+
+Read = Callable[[], float]
+
+
+@attrs.define(eq=False)
+class RegisteredMetric:
+    """One metric of the application, and the values that were pushed."""
+
+    name: str
+    read: Read
+    kind: Kind
+    attributes: Attributes = ()
+    # The value of a sum at the last push, and at the push before; the sum counts from `since_ns` on.
+    _base: int = 0
+    _former: int = 0
+    _since_ns: int | None = None
+    _has_complained: bool = False
+
+    def point(self, value: object, started_ns: int, before_ns: int, now_ns: int, *, is_delta: bool) -> Point:
+        """The point of a push for the value that `read()` gave; ValueError if it cannot be pushed."""
+        number = _number(value)
+        if self.kind == "gauge":
+            return Point(float(number), before_ns, now_ns, self.attributes)
+        total = _whole(number)
+        former, self._base = self._base, total
+        if total < former:
+            # The sum has begun again: the next push has what is added from here on.
+            self._since_ns = now_ns
+            raise ValueError(f"a sum cannot go back: it was {former}, then {total}")
+        if is_delta:
+            return Point(total - former, before_ns, now_ns, self.attributes)
+        return Point(total, started_ns if self._since_ns is None else self._since_ns, now_ns, self.attributes)
+
+    def begin(self) -> None:
+        """A push begins: all before it was taken."""
+        self._former = self._base
+
+    def refused(self) -> None:
+        """The last push was not taken. A sum that began again stays where it began."""
+        self._base = min(self._base, self._former)
+
+    def is_first_complaint(self) -> bool:
+        """Whether nothing was said about this metric before."""
+        first, self._has_complained = not self._has_complained, True
+        return first
+
+
+@attrs.define
+class RegisteredMetrics:
+    """The metrics of one producer, by name."""
+
+    _by_name: dict[str, RegisteredMetric] = attrs.Factory(dict)
+
+    def register(self, name: object, read: object, kind: object, attributes: object) -> None:
+        """Add a metric, or replace the one with this name; ConfigurationError if it cannot be pushed."""
+        checked = checked_name(name)
+        if not callable(read) or inspect.iscoroutinefunction(read):
+            raise ConfigurationError(
+                f"the metric {checked!r}: read must be a function without arguments that returns a number"
+            )
+        if kind not in KINDS:
+            raise ConfigurationError(
+                f"the metric {checked!r}: kind={_shown(kind)}: must be one of {', '.join(map(repr, KINDS))}"
+            )
+        chosen: Kind = "gauge" if kind == "gauge" else "sum"
+        self._by_name[checked] = RegisteredMetric(
+            checked, read, chosen, _checked_attributes(checked, attributes)
+        )
+
+    def unregister(self, name: object) -> None:
+        """Remove the metric with this name, if there is one."""
+        self._by_name.pop(checked_name(name), None)
+
+    def wanted(self, wants: Callable[[str], bool]) -> list[RegisteredMetric]:
+        """The metrics that are requested, for a push that begins. `read()` may change the table."""
+        metrics = list(self._by_name.values())
+        for metric in metrics:
+            metric.begin()
+        return [metric for metric in metrics if wants(metric.name)]
+
+    def refused(self) -> None:
+        """The last push was not taken: the next one has its differences."""
+        for metric in list(self._by_name.values()):
+            metric.refused()
+
+
+def checked_name(name: object) -> str:
+    """The name of a metric; ConfigurationError if it cannot be one."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+        raise ConfigurationError(
+            f"{_shown(name)} cannot be the name of a metric: parts of the characters a-z, 0-9 and _, joined by dots, "
+            f"the first character a letter, at most {LONGEST_NAME} in all"
+        )
+    if name == KAFKAS_OWN or name.startswith(KAFKAS_OWN + "."):
+        raise ConfigurationError(
+            f"{name!r} cannot be the name of a metric: {KAFKAS_OWN} is that of Kafka's own"
+        )
+    return name
+
+
+def complaint_about(seconds: float) -> str | None:
+    """The reason why a value that was read in this time is left out."""
+    return (
+        f"read() took {seconds * 1000:.0f} ms in the event loop; {SLOW * 1000:.0f} ms are too much"
+        if seconds >= SLOW
+        else None
+    )
+
+
+def as_metric(metric: RegisteredMetric, point: Point, *, is_delta: bool) -> Metric:
+    """The metric with the one point of a push."""
+    return Metric(metric.name, metric.kind, (point,), is_delta)
+
+
+def _number(value: object) -> float:
+    # Real: the numbers of numpy are none of Python's own types.
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"read() must return a number, not {type(value).__name__}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("read() must return a finite number")
+    return int(value) if isinstance(value, Integral) else number
+
+
+def _whole(number: float) -> int:
+    total = int(number)
+    if total < 0 or not fits(total):
+        raise ValueError(f"a sum must be from 0 to 2**63 - 1, not {number}")
+    return total
+
+
+def _checked_attributes(name: str, attributes: object) -> Attributes:
+    if attributes is None:
+        return ()
+    if not isinstance(attributes, Mapping):
+        raise ConfigurationError(f"the metric {name!r}: attributes must be a mapping of names to values")
+    return tuple(_attributes_in(name, attributes))
+
+
+def _attributes_in(name: str, attributes: Mapping[object, object]) -> Iterator[tuple[str, AttributeValue]]:
+    for key, value in dict(attributes).items():
+        if not isinstance(key, str) or not key:
+            raise ConfigurationError(f"the metric {name!r}: the name of an attribute must be a string")
+        if not isinstance(value, (str, bool, int, float)) or not _can_be_written(key, value):
+            raise ConfigurationError(
+                f"the metric {name!r}: the attribute {printable(key, 60)!r} must be a string, a bool, or a number of 64 bits"
+            )
+        yield str(key), value
+
+
+def _can_be_written(key: str, value: AttributeValue) -> bool:
+    try:
+        key.encode()
+        if isinstance(value, str):
+            value.encode()
+    except UnicodeEncodeError:
+        return False
+    return not isinstance(value, int) or fits(value)
+
+
+def _shown(value: object) -> str:
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # noqa: BLE001  # the repr of a foreign type
+        return type(value).__name__

@@ -1,0 +1,57 @@
+"""What a broker asks for: the metrics by their prefixes, how often, and how they are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from aioproducer._codecs import CODEC_IDS
+
+if TYPE_CHECKING:
+    from aioproducer._wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
+
+DEFAULT_INTERVAL: Final = 300.0
+# Alone, each of them stands for all metrics. Brokers send "*"; the protocol says "".
+ALL_METRICS: Final = (("",), ("*",))
+NO_COMPRESSION: Final = 0
+
+
+@attrs.frozen
+class Subscription:
+    """The answer of a broker; `interval` is in seconds, `codec` the number of a compression codec."""
+
+    id: int
+    prefixes: tuple[str, ...]
+    interval: float = DEFAULT_INTERVAL
+    codec: int = NO_COMPRESSION
+    max_bytes: int = 1_048_576
+    is_delta: bool = True
+
+    @classmethod
+    def told_by(cls, answer: GetTelemetrySubscriptionsResponse) -> Subscription:
+        """The subscription in an answer without an error."""
+        return cls(
+            id=answer.subscription_id,
+            prefixes=tuple(answer.requested_metrics),
+            interval=interval_of(answer.push_interval_ms),
+            codec=next(
+                (one for one in answer.accepted_compression_types if one in CODEC_IDS), NO_COMPRESSION
+            ),
+            max_bytes=answer.telemetry_max_bytes,
+            is_delta=answer.delta_temporality,
+        )
+
+    def wants(self, name: str) -> bool:
+        """Whether a metric with this full name is requested."""
+        return self.prefixes in ALL_METRICS or name.startswith(self.prefixes)
+
+    def __str__(self) -> str:
+        """What is asked for, in words."""
+        named = "all metrics" if self.prefixes in ALL_METRICS else ", ".join(map(repr, self.prefixes))
+        return f"{named} every {self.interval:g} s"
+
+
+def interval_of(milliseconds: int) -> float:
+    """The interval in seconds; one that cannot be is that of Kafka's default."""
+    return milliseconds / 1000 if milliseconds > 0 else DEFAULT_INTERVAL
