@@ -39,6 +39,7 @@ class KafkaCluster:
     settings: dict[str, str] = attrs.field(factory=dict)
     java_options: tuple[str, ...] = ()
     features: dict[str, int] = attrs.field(factory=dict)
+    classes: Path | None = None
     nodes: list[KafkaNode] = attrs.field(factory=list, init=False)
     _folder: Path | None = attrs.field(default=None, init=False)
     _admin: AdminClient | None = attrs.field(default=None, init=False)
@@ -171,7 +172,7 @@ class KafkaCluster:
 
     def _new_nodes(self, folder: Path) -> list[KafkaNode]:
         return [
-            KafkaNode(i, ports, folder / f"node-{i}", self.version, self.java_options)
+            KafkaNode(i, ports, folder / f"node-{i}", self.version, self.java_options, self.classes)
             for i, ports in enumerate(hold_ports(self.size), 1)
         ]
 

@@ -36,7 +36,7 @@ _ALONE: Final = (
     "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 )
 _LOG4J: Final = "2.24.3"
-_PACKAGES: Final = {"mvn": "maven", "java": "openjdk-17-jre-headless"}
+_PACKAGES: Final = {"mvn": "maven", "java": "openjdk-17-jre-headless", "javac": "openjdk-17-jdk-headless"}
 
 
 class KafkaUnavailableError(RuntimeError):
@@ -44,7 +44,7 @@ class KafkaUnavailableError(RuntimeError):
 
 
 def program(name: str) -> str:
-    """The path of `java` or `mvn`."""
+    """The path of `java`, `javac` or `mvn`."""
     path = shutil.which(name)
     if path is None:
         raise KafkaUnavailableError(

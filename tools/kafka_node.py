@@ -97,6 +97,8 @@ class KafkaNode:
     folder: Path
     version: str
     java_options: tuple[str, ...] = ()
+    classes: Path | None = None
+    """A folder of further compiled classes."""
     paused: bool = attrs.field(default=False, init=False)
     _process: subprocess.Popen[bytes] | None = attrs.field(default=None, init=False)
 
@@ -186,7 +188,8 @@ class KafkaNode:
         command = [*_dies_with_its_parent(), program("java"), *_JAVA_OPTIONS, *self.java_options]
         command += [f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"]
         command += [f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"]
-        command += ["-cp", class_path(self.version), main_class, *arguments]
+        places = [class_path(self.version), *([] if self.classes is None else [str(self.classes)])]
+        command += ["-cp", os.pathsep.join(places), main_class, *arguments]
         with self._log.open("ab") as log:
             # A session of its own: Ctrl-C reaches the tests, which stop the node.
             return subprocess.Popen(
