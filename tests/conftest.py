@@ -118,8 +118,9 @@ def pytest_runtest_makereport(
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A scenario of one kind runs all of the seeds; each variant of a scenario with several runs fewer."""
-    if metafunc.definition.get_closest_marker("seeded") is None:
+    seeded = metafunc.definition.get_closest_marker("seeded")
+    if seeded is None:
         return
     variants = math.prod(len(mark.args[1]) for mark in metafunc.definition.iter_markers("parametrize"))
-    each = max(SCENARIO_VARIANT, math.ceil(SCENARIO / variants))
+    each = seeded.args[0] or max(SCENARIO_VARIANT, math.ceil(SCENARIO / variants))
     metafunc.parametrize("seed", seeds(each))

@@ -15,7 +15,11 @@ Kind: TypeAlias = Literal["gauge", "sum"]
 # The kinds of encoding that a field may have.
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _DELTA, _CUMULATIVE = 1, 2
-_UINT64, _INT64, _DOUBLE = struct.Struct("<Q"), struct.Struct("<q"), struct.Struct("<d")
+_DOUBLE = struct.Struct("<d")
+# The fields of a point that all points have, each behind its tag.
+_STARTED, _ENDED = 2 << 3 | _FIXED64, 3 << 3 | _FIXED64
+_AS_DOUBLE, _AS_INT = 4 << 3 | _FIXED64, 6 << 3 | _FIXED64
+_POINT_OF_DOUBLE, _POINT_OF_INT = struct.Struct("<BQBQBd"), struct.Struct("<BQBQBq")
 # A varint has a negative number as its two's complement of 64 bits.
 _MODULUS: Final = 1 << 64
 _INT64_RANGE: Final = range(-(1 << 63), 1 << 63)
@@ -46,7 +50,8 @@ def fits(number: int) -> bool:
 
 def metrics_data(resource: Attributes, scope: tuple[str, str], metrics: Iterable[Metric]) -> bytes:
     """All metrics of one resource and one scope, which has a name and a version; b"" without a metric."""
-    written = b"".join(_field(2, _metric(metric)) for metric in metrics)
+    kept, encoded = list(metrics), dict[int, bytes]()
+    written = b"".join([_field(2, _metric(metric, encoded)) for metric in kept])
     if not written:
         return b""
     named = _field(1, scope[0].encode()) + _field(2, scope[1].encode())
@@ -54,8 +59,8 @@ def metrics_data(resource: Attributes, scope: tuple[str, str], metrics: Iterable
     return _field(1, _field(1, _attributes(1, resource)) + _field(2, scoped))
 
 
-def _metric(metric: Metric) -> bytes:
-    points = b"".join(_field(1, _point(point)) for point in metric.points)
+def _metric(metric: Metric, encoded: dict[int, bytes]) -> bytes:
+    points = b"".join([_point(point, encoded) for point in metric.points])
     if metric.kind == "gauge":
         return _field(1, metric.name.encode()) + _field(5, points)
     temporality = _DELTA if metric.is_delta else _CUMULATIVE
@@ -63,16 +68,24 @@ def _metric(metric: Metric) -> bytes:
     return _field(1, metric.name.encode()) + _field(7, points + monotonic)
 
 
-def _point(point: Point) -> bytes:
-    times = _fixed(2, _UINT64.pack(point.started_ns)) + _fixed(3, _UINT64.pack(point.ended_ns))
-    value = point.value
-    written = _fixed(6, _INT64.pack(value)) if isinstance(value, int) else _fixed(4, _DOUBLE.pack(value))
-    return times + written + _attributes(7, point.attributes)
+def _point(point: Point, encoded: dict[int, bytes]) -> bytes:
+    value, started_ns, ended_ns, attributes = point
+    whole = isinstance(value, int)
+    fixed = (_POINT_OF_INT if whole else _POINT_OF_DOUBLE).pack(
+        _STARTED, started_ns, _ENDED, ended_ns, _AS_INT if whole else _AS_DOUBLE, value
+    )
+    if not attributes:
+        return _field(1, fixed)
+    # Thousands of points share the attributes of as many topics. All of them live as long as this table.
+    found = encoded.get(id(attributes))
+    if found is None:
+        found = encoded[id(attributes)] = _attributes(7, attributes)
+    return _field(1, fixed + found)
 
 
 def _attributes(number: int, attributes: Attributes) -> bytes:
     return b"".join(
-        _field(number, _field(1, key.encode()) + _field(2, _any(value))) for key, value in attributes
+        [_field(number, _field(1, key.encode()) + _field(2, _any(value))) for key, value in attributes]
     )
 
 
@@ -90,6 +103,9 @@ def _any(value: AttributeValue) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
+    length = len(content)
+    if number < 16 and length < 0x80:
+        return bytes((number << 3 | _BYTES, length)) + content
     return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
 
 

@@ -18,10 +18,13 @@ TOPIC: Final = "t"
 FEWEST_SECONDS: Final = 1.0
 
 
-def scenario(**options: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+def scenario(
+    *, runs: int | None = None, **options: Any
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
     """Make a test of a scenario: it runs with each seed, and its results are judged.
 
-    `options` go to the embedded Kafka. The other parameters of the scenario, except for the world, belong to the test.
+    `options` go to the embedded Kafka, `runs` is the number of seeds where it is not the usual one. The other parameters of
+    the scenario, except for the world, belong to the test.
     """
 
     def decorate(play: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -38,7 +41,7 @@ def scenario(**options: Any) -> Callable[[Callable[..., Awaitable[None]]], Calla
         run.__name__, run.__doc__ = play.__name__, play.__doc__
         run.__qualname__, run.__module__ = play.__qualname__, play.__module__
         run.__dict__.update(play.__dict__)
-        test: Callable[..., None] = pytest.mark.seeded(run)
+        test: Callable[..., None] = pytest.mark.seeded(runs)(run)
         return test
 
     return decorate

@@ -32,11 +32,18 @@ class TelemetryStart:
         if self.telemetry is not None:
             self.telemetry.connected()
         elif connection.versions.chosen.keys() >= TELEMETRY_APIS:
-            # Most clusters take no metrics: their producers never load this.
-            from aioproducer._net.telemetry.telemetry import Telemetry  # noqa: PLC0415
+            try:
+                self._start()
+            except Exception:  # the connection is of use all the same
+                self.engine.log.debug("telemetry could not be started", exc_info=True)
 
-            self.telemetry = Telemetry(self.engine, self.registered, self.began_at)
-            self.engine.supervisor.look_after("telemetry", self.telemetry.run)
+    def _start(self) -> None:
+        # Most clusters take no metrics: their producers never load this.
+        from aioproducer._net.telemetry.telemetry import Telemetry  # noqa: PLC0415
+
+        telemetry = Telemetry(self.engine, self.registered, self.began_at)
+        if self.engine.supervisor.look_after("telemetry", telemetry.run):
+            self.telemetry = telemetry
 
     async def close(self, limit: float) -> None:
         """Push what is left, if a broker expects it, for at most so many seconds."""

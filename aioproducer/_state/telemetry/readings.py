@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from aioproducer._wire.otlp import Metric, Point
+from aioproducer._wire.otlp import Attributes, Metric, Point
 
 PREFIX: Final = "org.apache.kafka.producer."
 
@@ -50,10 +50,16 @@ class Reading:
     retried: int = 0
     memory_wait: float = 0.0
     topics: Mapping[str, TopicReading] = attrs.Factory(dict)
+    # One object for each topic: it is written once for all metrics.
+    topic_attributes: Mapping[str, Attributes] = attrs.field(init=False, repr=False, eq=False)
     in_flight: int = 0
     metadata_age: float | None = None
     waiting_calls: int = 0
     available_bytes: int = 0
+
+    @topic_attributes.default
+    def _attributes_of_topics(self) -> Mapping[str, Attributes]:
+        return {topic: (("topic", topic),) for topic in self.topics}
 
     def with_largest_of(self, former: Reading) -> Reading:
         """The same reading, where `former` was not taken: its largest values count as well."""
@@ -136,9 +142,10 @@ def _by_node(
 def _by_topic(at: int, interval: Interval, since_ns: int, *, is_delta: bool) -> Iterator[Point]:
     none = TopicReading()
     former = interval.before.topics if is_delta else {}
-    ended_ns = interval.after.wall_ns
+    ended_ns, attributes = interval.after.wall_ns, interval.after.topic_attributes
     for topic, counts in interval.after.topics.items():
-        yield Point(counts[at] - former.get(topic, none)[at], since_ns, ended_ns, (("topic", topic),))
+        value = counts[at] - former.get(topic, none)[at]
+        yield Point(value, since_ns, ended_ns, attributes[topic])
 
 
 def _average(before: Measured, after: Measured, scale: float = 1.0) -> float | None:

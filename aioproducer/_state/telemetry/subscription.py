@@ -15,6 +15,8 @@ DEFAULT_INTERVAL: Final = 300.0
 # Alone, each of them stands for all metrics. Brokers send "*"; the protocol says "".
 ALL_METRICS: Final = (("",), ("*",))
 NO_COMPRESSION: Final = 0
+# A line of the log names so many prefixes.
+_NAMED: Final = 20
 
 
 @attrs.frozen
@@ -48,8 +50,10 @@ class Subscription:
 
     def __str__(self) -> str:
         """What is asked for, in words."""
-        named = "all metrics" if self.prefixes in ALL_METRICS else ", ".join(map(repr, self.prefixes))
-        return f"{named} every {self.interval:g} s"
+        named = ", ".join(repr(prefix) for prefix in self.prefixes[:_NAMED])
+        if len(self.prefixes) > _NAMED:
+            named += f" and {len(self.prefixes) - _NAMED} more"
+        return f"{'all metrics' if self.prefixes in ALL_METRICS else named} every {self.interval:g} s"
 
 
 def interval_of(milliseconds: int) -> float:

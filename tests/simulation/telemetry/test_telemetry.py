@@ -59,7 +59,7 @@ def no_warnings(world: World) -> None:
     assert world.lines("telemetry|metrics|Telemetry", logging.WARNING) == []
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_pushes_come_at_the_interval(world: World) -> None:
     """The first after half an interval to one and a half, the others an interval apart, the last at the end."""
     producer = await subscribed(world)
@@ -78,7 +78,7 @@ async def test_pushes_come_at_the_interval(world: World) -> None:
     no_warnings(world)
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_sums_over_all_pushes_are_the_statistics(world: World) -> None:
     """Each record, failure and connection is in one push."""
     producer = await subscribed(world)
@@ -102,7 +102,7 @@ async def test_sums_over_all_pushes_are_the_statistics(world: World) -> None:
     assert {tuple(push.content.resource) for push in world.kafka.pushes} == {()}
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_the_resource_names_the_transactional_id_and_the_rack(world: World) -> None:
     """Where they are set; nothing else is among its attributes."""
     producer = await subscribed(world, transactional_id="orders", client_rack="a1")
@@ -111,7 +111,7 @@ async def test_the_resource_names_the_transactional_id_and_the_rack(world: World
     assert world.kafka.pushes[0].content.resource == {"transactional_id": "orders", "client_rack": "a1"}
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_metrics_are_selected_by_prefix(world: World) -> None:
     """Only those whose names begin as requested are pushed, of the application as well."""
     producer = await subscribed(world, NAME + "record.", "mine.a")
@@ -121,7 +121,7 @@ async def test_metrics_are_selected_by_prefix(world: World) -> None:
     assert names == {f"{NAME}record.{one}.total" for one in ("send", "error", "retry")} | {"mine.a"}
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_nothing_requested(world: World) -> None:
     """The producer has an id and asks again after each interval; it pushes nothing, not even at the end."""
     producer = await stage(world, metadata_max_age_ms=300_000)
@@ -140,7 +140,7 @@ async def test_nothing_requested(world: World) -> None:
     no_warnings(world)
 
 
-@scenario()
+@scenario(runs=1)
 async def test_a_cluster_without_a_receiver_is_asked_nothing(world: World) -> None:
     """No request, no task, no id."""
     producer = await stage(world)
@@ -151,7 +151,7 @@ async def test_a_cluster_without_a_receiver_is_asked_nothing(world: World) -> No
     assert asked(world) == []
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_turned_off(world: World) -> None:
     """enable_metrics_push=False asks nothing, whatever the cluster wants."""
     world.kafka.subscribe_metrics(["*"], 1_000)
@@ -166,7 +166,7 @@ async def test_turned_off(world: World) -> None:
 # -- refusals and losses
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_another_subscription_is_asked_for_at_once(world: World) -> None:
     """A push under the former subscription is refused; its values come with the next one."""
     producer = await subscribed(world)
@@ -181,7 +181,7 @@ async def test_another_subscription_is_asked_for_at_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("error", ["UNKNOWN_SUBSCRIPTION_ID", "UNSUPPORTED_COMPRESSION_TYPE"])
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_the_subscription_is_asked_for_once_a_second_at_most(world: World, error: str) -> None:
     """However often a push is refused."""
     producer = await subscribed(world, interval=0.1)
@@ -192,7 +192,7 @@ async def test_the_subscription_is_asked_for_once_a_second_at_most(world: World,
 
 
 @pytest.mark.parametrize("error", ["TELEMETRY_TOO_LARGE", "THROTTLING_QUOTA_EXCEEDED"])
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_a_refusal_that_passes(world: World, error: str) -> None:
     """The next push comes after the interval, with the values of the refused one."""
     producer = await subscribed(world)
@@ -212,7 +212,7 @@ async def test_a_refusal_that_passes(world: World, error: str) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("error", ["INVALID_REQUEST", "INVALID_RECORD", "UNSUPPORTED_VERSION", 12345])
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_any_other_error_ends_it(world: World, api: str, error: Any) -> None:
     """Nothing more is asked or pushed; the producer goes on."""
     world.kafka.subscribe_metrics(["*"], 1_000)
@@ -233,7 +233,7 @@ async def test_any_other_error_ends_it(world: World, api: str, error: Any) -> No
 @pytest.mark.parametrize(
     "fault", ["drop_answer", "silence", "delay", "cut", "cut_before", "cut_answer", "rewrite"]
 )
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_a_lost_answer(world: World, api: str, fault: str) -> None:
     """The same request comes again after the interval. The broker does not count as unreachable, and records go on."""
     world.kafka.subscribe_metrics(["*"], 10_000)
@@ -262,7 +262,7 @@ async def test_a_lost_answer(world: World, api: str, fault: str) -> None:
     assert world.lines(level=logging.WARNING) == []
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_nothing_is_pushed_twice(world: World) -> None:
     """A push whose answer is lost may have been taken: its values are not in the next one."""
     producer = await subscribed(world)
@@ -274,7 +274,7 @@ async def test_nothing_is_pushed_twice(world: World) -> None:
     assert total(world, "record.send.total") == 5
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_the_broker_goes_away(world: World) -> None:
     """The next broker gets the pushes, under the same id."""
     producer = await subscribed(world)
@@ -289,7 +289,7 @@ async def test_the_broker_goes_away(world: World) -> None:
     assert total(world, "record.send.total") == 6
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_no_broker_is_dialed_for_a_push(world: World) -> None:
     """While all brokers are down, nothing is pushed, and no connection is opened for it."""
     producer = await subscribed(world, connections_max_idle_ms=-1)
@@ -305,7 +305,7 @@ async def test_no_broker_is_dialed_for_a_push(world: World) -> None:
     await producer.close()
 
 
-@scenario(telemetry=True, telemetry_max_bytes=600)
+@scenario(runs=1, telemetry=True, telemetry_max_bytes=600)
 async def test_metrics_of_the_application_are_left_out_first(world: World) -> None:
     """They come again when there is room; one line tells of it."""
     producer = await subscribed(world, NAME + "record.", "mine")
@@ -322,7 +322,7 @@ async def test_metrics_of_the_application_are_left_out_first(world: World) -> No
     assert len(world.lines("the client metrics are longer than the 600 bytes", logging.WARNING)) == 1
 
 
-@scenario(telemetry=True, telemetry_max_bytes=10)
+@scenario(runs=1, telemetry=True, telemetry_max_bytes=10)
 async def test_a_push_that_is_too_long_is_dropped(world: World) -> None:
     """Nothing is sent, and one line tells of it."""
     producer = await subscribed(world)
@@ -335,7 +335,7 @@ async def test_a_push_that_is_too_long_is_dropped(world: World) -> None:
 # -- metrics of the application
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_functions_that_misbehave(world: World) -> None:
     """Each is left out and logged once; the others are pushed, and the producer goes on."""
     producer = await subscribed(world)
@@ -381,7 +381,7 @@ async def test_functions_that_misbehave(world: World) -> None:
 # -- the id
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_the_id_before_there_is_one(world: World) -> None:
     """The call waits for a broker, at most for its time limit; no other call waits for it."""
     producer = world.producer()
@@ -403,7 +403,7 @@ async def test_the_id_before_there_is_one(world: World) -> None:
         await producer.client_instance_id()
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_the_id_of_a_producer_that_closes_meanwhile(world: World) -> None:
     """The call ends with the producer."""
     producer = world.producer()
@@ -419,7 +419,7 @@ async def test_the_id_of_a_producer_that_closes_meanwhile(world: World) -> None:
 # -- the end
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_the_last_push_comes_after_the_deliveries(world: World) -> None:
     """It has all records, also those that close() has sent."""
     producer = await subscribed(world, linger_ms=5_000)
@@ -433,7 +433,7 @@ async def test_the_last_push_comes_after_the_deliveries(world: World) -> None:
 
 
 @pytest.mark.parametrize("fault", ["silence", "drop_answer", "delay", "cut"])
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_the_last_push_takes_a_second_at_most(world: World, fault: str) -> None:
     """Whatever the broker does; every record has its outcome before."""
     producer = await subscribed(world)
@@ -446,7 +446,7 @@ async def test_the_last_push_takes_a_second_at_most(world: World, fault: str) ->
     no_warnings(world)
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_the_last_push_keeps_the_limit_of_close(world: World) -> None:
     """close(0.2) returns after 0.2 s, and a second, shorter call ends the first."""
     producer = await subscribed(world)
@@ -473,7 +473,7 @@ async def stage_again(world: World) -> Producer[Any, Any]:
 
 
 @pytest.mark.parametrize("phase", ["asking", "pushing", "waiting", "cancelled"])
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_closing_in_each_phase(world: World, phase: str) -> None:
     """While a request is in flight, between two of them, and where close() is cancelled."""
     world.kafka.subscribe_metrics(["*"], 10_000)
@@ -501,7 +501,7 @@ async def test_closing_in_each_phase(world: World, phase: str) -> None:
     no_warnings(world)
 
 
-@scenario(telemetry=True)
+@scenario(runs=1, telemetry=True)
 async def test_a_producer_that_fails_pushes_no_more(world: World) -> None:
     """Its task ends with the others."""
     producer = await subscribed(world)

@@ -173,3 +173,5 @@ def test_a_subscription_in_words() -> None:
     """The line of the log names the metrics and the interval."""
     assert str(Subscription(1, ("*",), 60.0)) == "all metrics every 60 s"
     assert str(Subscription(1, ("a.", "b"), 0.5)) == "'a.', 'b' every 0.5 s"
+    many = str(Subscription(1, tuple(map(str, range(25))), 1.0))
+    assert many.endswith("'19' and 5 more every 1 s")
