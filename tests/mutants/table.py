@@ -14,6 +14,7 @@ from tests.mutants.borders.runtime import RUNTIME
 from tests.mutants.borders.security import SECURITY
 from tests.mutants.borders.serializers import SERIALIZERS
 from tests.mutants.borders.tracing import TRACING
+from tests.mutants.borders.telemetry import TELEMETRY
 from tests.mutants.borders.wire import WIRE
 from tests.mutants.engine.busy import BUSY
 from tests.mutants.engine.days import DAYS
@@ -42,6 +43,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *TIMING,
     *METADATA,
     *WIRE,
+    *TELEMETRY,
     *SECURITY,
     *GAPLESS,
     *RUNTIME,

@@ -30,18 +30,19 @@ class TelemetryStart:
     def _connected(self, connection: Connection) -> None:
         """There is a new control connection."""
         if self.telemetry is not None:
-            self.telemetry.connected()
+            self.telemetry.connected(connection)
         elif connection.versions.chosen.keys() >= TELEMETRY_APIS:
             try:
-                self._start()
+                self._start(connection)
             except Exception:  # the connection is of use all the same
                 self.engine.log.debug("telemetry could not be started", exc_info=True)
 
-    def _start(self) -> None:
+    def _start(self, connection: Connection) -> None:
         # Most clusters take no metrics: their producers never load this.
         from aioproducer._net.telemetry.telemetry import Telemetry  # noqa: PLC0415
 
         telemetry = Telemetry(self.engine, self.registered, self.began_at)
+        telemetry.connected(connection)
         if self.engine.supervisor.look_after("telemetry", telemetry.run):
             self.telemetry = telemetry
 

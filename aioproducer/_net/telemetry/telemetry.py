@@ -38,6 +38,9 @@ LAST_PUSH_LIMIT: Final = 1.0
 # The part of request_timeout_ms that is waited for an answer. Requests behind it have the whole: a broker that hangs because of
 # telemetry is left before they give it up.
 PATIENCE: Final = 0.8
+# The first request over a new connection waits, for at most so many seconds, for the answers to the requests of others.
+YIELDS_FOR: Final = 1.0
+LOOK_AGAIN: Final = 0.05
 _END_OF_THE_PROGRAM = (KeyboardInterrupt, SystemExit)
 
 R = TypeVar("R", bound="tuple[Any, ...]")
@@ -67,6 +70,8 @@ class Telemetry:
         self.waiters: list[asyncio.Future[None]] = []
         self.has_ended = False
         self._is_closing = False
+        self._answers_at_first = 0
+        self._yields_until = 0.0
         self._has_told_of_size = False
 
     # -- the task
@@ -88,6 +93,9 @@ class Telemetry:
             await self.wakeup.wait()
         elif connection is None:
             await self.wakeup.wait()
+        elif self._is_needed_by_others(connection):
+            self.wakeup.by(self.loop.time() + LOOK_AGAIN)
+            await self.wakeup.wait()
         else:
             try:
                 await self._send(connection)
@@ -96,9 +104,17 @@ class Telemetry:
                 self.schedule.later(self.loop.time())
             self._wake_waiters()
 
-    def connected(self) -> None:
+    def connected(self, connection: Connection) -> None:
         """There is a new control connection."""
+        self._answers_at_first = connection.answers
+        self._yields_until = self.loop.time() + YIELDS_FOR
         self.wakeup.ring()
+
+    def _is_needed_by_others(self, connection: Connection) -> bool:
+        """Whether the requests that a new connection was opened for have no answer yet: none of them waits for this task."""
+        if self.loop.time() >= self._yields_until:
+            return False
+        return connection.in_flight > 0 or connection.answers <= self._answers_at_first
 
     def _connection(self) -> Connection | None:
         control = self.engine.control

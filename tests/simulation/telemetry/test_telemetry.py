@@ -378,6 +378,21 @@ async def test_functions_that_misbehave(world: World) -> None:
     assert producer.health().state == "running"
 
 
+# -- beside the requests of others
+
+
+@scenario(runs=3, telemetry=True)
+async def test_a_receiver_that_hangs_delays_no_record(world: World) -> None:
+    """The first request about metrics waits until the topics are known, although both go over one connection."""
+    world.kafka.faults.delay(api="GetTelemetrySubscriptions", times=None)
+    begin = world.now
+    producer = await stage(world)
+    await asyncio.gather(*await send(world, producer, 5))
+    assert world.now - begin < 1.0
+    await asyncio.sleep(10)
+    assert asked(world)[:1] == ["G"]
+
+
 # -- the id
 
 
