@@ -243,7 +243,7 @@ class EmbeddedKafka:
     def subscribe_metrics(self, prefixes: Sequence[str], interval_ms: int = DEFAULT_INTERVAL_MS) -> None:
         """Ask clients for the metrics whose names begin so, at this interval; `["*"]` are all, `[]` none.
 
-        It replaces what was asked for before. Needs `EmbeddedKafka(telemetry=True)`.
+        It replaces the former subscription. Needs `EmbeddedKafka(telemetry=True)`.
         """
         if not self._cluster.options.telemetry:
             raise ValueError("clients are asked for metrics by EmbeddedKafka(telemetry=True) only")

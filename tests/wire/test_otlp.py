@@ -94,7 +94,7 @@ def test_any_value_arrives(
 
 @pytest.mark.parametrize(("number", "can"), [(2**63 - 1, True), (2**63, False), (-(2**63), True)])
 def test_integers_have_64_bits(number: int, can: bool) -> None:
-    """What does not fit into 64 bits is known before it is written."""
+    """Integers of more than 64 bits are recognized before they are written."""
     assert fits(number) is can
 
 

@@ -49,7 +49,7 @@ class Control:
         self.answered_by: str | None = None
         # Addresses of brokers without support for producer ids: they are dialed only when no other broker is left.
         self.lacking: set[tuple[str, int] | None] = set()
-        # Called with each new connection; None: nobody else uses them.
+        # Called with each new connection; None: telemetry is off.
         self.on_connected: Callable[[Connection], None] | None = None
         # The address of a broker whose answer did not help: it is the last one to be dialed again.
         self._left: tuple[str, int] | None = None

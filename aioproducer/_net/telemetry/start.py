@@ -47,6 +47,6 @@ class TelemetryStart:
             self.telemetry = telemetry
 
     async def close(self, limit: float) -> None:
-        """Push what is left, if a broker expects it, for at most so many seconds."""
+        """Make the last push, if a broker expects it, for at most so many seconds."""
         if self.telemetry is not None:
             await self.telemetry.close(limit)

@@ -242,7 +242,7 @@ class Telemetry:
     # -- callers
 
     async def close(self, limit: float) -> None:
-        """Push what is left, for at most so many seconds, and end."""
+        """Make the last push, for at most so many seconds, and end."""
         connection = self._connection()
         self._is_closing = True
         try:

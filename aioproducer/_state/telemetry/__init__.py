@@ -1,1 +1,1 @@
-"""The metrics that a broker asks for: what is asked and pushed next, and what of a producer it says."""
+"""The metrics that a broker asks for: the next request and its time, and the values of a push."""

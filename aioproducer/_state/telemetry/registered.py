@@ -46,7 +46,7 @@ class RegisteredMetric:
         total = _whole(number)
         former, self._base = self._base, total
         if total < former:
-            # The sum has begun again: the next push has what is added from here on.
+            # The sum has begun again: the next push has its growth from here on.
             self._since_ns = now_ns
             raise ValueError(f"a sum cannot go back: it was {former}, then {total}")
         if is_delta:

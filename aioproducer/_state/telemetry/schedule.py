@@ -32,7 +32,7 @@ class Move(enum.Enum):
 
 @attrs.define
 class Schedule:
-    """What is sent next, and when: `move` at `at`; nothing more when `is_over`."""
+    """The next request and its time: `move` at `at`; no more requests when `is_over`."""
 
     at: float
     move: Move = Move.ASK

@@ -1,4 +1,4 @@
-"""What a broker asks for: the metrics by their prefixes, how often, and how they are written."""
+"""The subscription of a broker: the metrics by their prefixes, the interval, and the form of a push."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Subscription:
         return self.prefixes in ALL_METRICS or name.startswith(self.prefixes)
 
     def __str__(self) -> str:
-        """What is asked for, in words."""
+        """The metrics and the interval, in words."""
         named = ", ".join(repr(prefix) for prefix in self.prefixes[:_NAMED])
         if len(self.prefixes) > _NAMED:
             named += f" and {len(self.prefixes) - _NAMED} more"

@@ -1,4 +1,4 @@
-"""A real Kafka with a receiver of client metrics: what arrives from this producer, and from that of Java."""
+"""A real Kafka with a receiver of client metrics: the pushes of this producer, and those of Java."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from aioproducer import Producer
 from aioproducer._state.telemetry.readings import GAUGES, NODE_GAUGES, PREFIX, SUMS, TOPIC_SUMS
+from aioproducer.testing import EmbeddedKafka
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_jars import class_path, program
 from tools.kafka_node import QUICK_START
@@ -99,12 +100,12 @@ def receiving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiving]:
         yield Receiving(kafka, folder / "pushes")
 
 
-async def perform_in_java(receiving: Receiving) -> None:
+async def perform_in_java(servers: str) -> None:
     """Java's producer sends for three seconds."""
     process = await asyncio.create_subprocess_exec(
         program("java"), *QUICK_START, "-cp", class_path(), "org.apache.kafka.tools.ProducerPerformance",
         "--topic", "orders", "--num-records", "1500", "--record-size", "20", "--throughput", str(COUNT),
-        "--command-property", f"bootstrap.servers={receiving.kafka.bootstrap_servers}", "client.id=java",
+        "--command-property", f"bootstrap.servers={servers}", "client.id=java",
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     output, _ = await process.communicate()
@@ -135,10 +136,29 @@ async def test_what_arrives_is_what_java_pushes(receiving: Receiving) -> None:
         assert sum(push.total(name) for push in ours) == stats.records_acked
     assert sum(push.total("topic.byte.total") for push in ours) == stats.bytes_acked
 
-    await perform_in_java(receiving)
+    await perform_in_java(receiving.kafka.bootstrap_servers)
     told = {name: kind for push in ours for name, kind in push.kinds().items()}
     of_java = {name: kind for push in receiving.pushed("java") for name, kind in push.kinds().items()}
     everything = {*GAUGES, *NODE_GAUGES, *SUMS, *TOPIC_SUMS}
     assert told.keys() == everything | {"mine.orders"}
     assert told.pop("mine.orders") == ("gauge", frozenset({"shop"}))
     assert {name: of_java.get(name) for name in told} == told
+
+
+async def test_java_pushes_to_the_embedded_kafka() -> None:
+    """Java's producer takes it for a Kafka with a receiver, and none of its pushes is refused.
+
+    Its last push is lost where the process ends sooner.
+    """
+    async with EmbeddedKafka(telemetry=True) as kafka:
+        kafka.create_topic("orders", 2)
+        kafka.subscribe_metrics([f"{PREFIX}record."], INTERVAL_MS)
+        await perform_in_java(kafka.bootstrap_servers)
+        assert len(kafka.records("orders")) == 1500
+        pushes, requests = kafka.pushes, [request.api for request in kafka.requests]
+    assert requests.count("PushTelemetry") == len(pushes) > 0
+    assert not any(push.terminating for push in pushes[:-1])
+    assert {push.client_id for push in pushes} == {"java"}
+    sent = sum(sum(push.values(f"{PREFIX}record.send.total")) for push in pushes)
+    assert 0 < sent <= 1500
+    assert sent == 1500 or not pushes[-1].terminating

@@ -1,4 +1,4 @@
-"""Client telemetry of whole producers in virtual time: what is pushed and when, refusals, lost answers, and the end."""
+"""Client telemetry of whole producers in virtual time: pushes and their times, refusals, lost answers, and the end."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ async def test_no_broker_is_dialed_for_a_push(world: World) -> None:
 
 @scenario(runs=1, telemetry=True, telemetry_max_bytes=600)
 async def test_metrics_of_the_application_are_left_out_first(world: World) -> None:
-    """They come again when there is room; one line tells of it."""
+    """They come again when there is room; the log has one line about it."""
     producer = await subscribed(world, NAME + "record.", "mine")
     names = [f"mine.{world.rng.randbytes(20).hex()}" for _ in range(40)]
     for name in names:
@@ -324,7 +324,7 @@ async def test_metrics_of_the_application_are_left_out_first(world: World) -> No
 
 @scenario(runs=1, telemetry=True, telemetry_max_bytes=10)
 async def test_a_push_that_is_too_long_is_dropped(world: World) -> None:
-    """Nothing is sent, and one line tells of it."""
+    """Nothing is sent, and the log has one line about it."""
     producer = await subscribed(world)
     await asyncio.sleep(50)
     await producer.close()

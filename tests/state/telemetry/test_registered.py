@@ -105,7 +105,7 @@ def test_a_sum_is_a_difference_or_a_total() -> None:
 
 
 def test_a_sum_that_goes_back_begins_again() -> None:
-    """That value is left out; what is added to it later is pushed, and a total counts from there on."""
+    """That value is left out; its later growth is pushed, and a total counts from there on."""
     metric = RegisteredMetric("a", zero, "sum")
     pushed(metric, 10)
     with pytest.raises(ValueError, match="a sum cannot go back: it was 10, then 4"):

@@ -1,4 +1,4 @@
-"""What is sent to a broker about metrics, and when; the meaning of each answer."""
+"""The requests to a broker about metrics and their times; the meaning of each answer."""
 
 from __future__ import annotations
 
