@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Final, get_args
 
@@ -76,15 +76,15 @@ class RegisteredMetrics:
     def register(self, name: object, read: object, kind: object, attributes: object) -> None:
         """Add a metric, or replace the one with this name; ConfigurationError if it cannot be pushed."""
         checked = checked_name(name)
-        if not callable(read) or inspect.iscoroutinefunction(read):
+        if not callable(read) or _is_coroutine_function(read):
             raise ConfigurationError(
                 f"the metric {checked!r}: read must be a function without arguments that returns a number"
             )
-        if kind not in KINDS:
+        if not isinstance(kind, str) or str.__str__(kind) not in KINDS:
             raise ConfigurationError(
                 f"the metric {checked!r}: kind={_shown(kind)}: must be one of {', '.join(map(repr, KINDS))}"
             )
-        chosen: Kind = "gauge" if kind == "gauge" else "sum"
+        chosen: Kind = "gauge" if str.__str__(kind) == "gauge" else "sum"
         self._by_name[checked] = RegisteredMetric(
             checked, read, chosen, _checked_attributes(checked, attributes)
         )
@@ -108,16 +108,25 @@ class RegisteredMetrics:
 
 def checked_name(name: object) -> str:
     """The name of a metric; ConfigurationError if it cannot be one."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+    # Without the methods of a subclass, which may lie.
+    text = str.__str__(name) if isinstance(name, str) else ""
+    if not _NAME.fullmatch(text) or len(text) > LONGEST_NAME:
         raise ConfigurationError(
             f"{_shown(name)} cannot be the name of a metric: parts of the characters a-z, 0-9 and _, joined by dots, "
             f"the first character a letter, at most {LONGEST_NAME} in all"
         )
-    if name == KAFKAS_OWN or name.startswith(KAFKAS_OWN + "."):
+    if text == KAFKAS_OWN or text.startswith(KAFKAS_OWN + "."):
         raise ConfigurationError(
-            f"{name!r} cannot be the name of a metric: {KAFKAS_OWN} is that of Kafka's own"
+            f"{text!r} cannot be the name of a metric: {KAFKAS_OWN} is that of Kafka's own"
         )
-    return name
+    return text
+
+
+def _is_coroutine_function(read: object) -> bool:
+    try:
+        return inspect.iscoroutinefunction(read)
+    except Exception:  # noqa: BLE001  # the attributes of a foreign object
+        return False
 
 
 def complaint_about(seconds: float) -> str | None:
@@ -137,6 +146,8 @@ def as_metric(metric: RegisteredMetric, point: Point, *, is_delta: bool) -> Metr
 def _number(value: object) -> float:
     # Real: the numbers of numpy are none of Python's own types.
     if isinstance(value, bool) or not isinstance(value, Real):
+        if inspect.iscoroutine(value):
+            value.close()  # prevents the warning about a coroutine that was never awaited
         raise ValueError(f"read() must return a number, not {type(value).__name__}")
     number = float(value)
     if not math.isfinite(number):
@@ -154,30 +165,46 @@ def _whole(number: float) -> int:
 def _checked_attributes(name: str, attributes: object) -> Attributes:
     if attributes is None:
         return ()
-    if not isinstance(attributes, Mapping):
-        raise ConfigurationError(f"the metric {name!r}: attributes must be a mapping of names to values")
-    return tuple(_attributes_in(name, attributes))
-
-
-def _attributes_in(name: str, attributes: Mapping[object, object]) -> Iterator[tuple[str, AttributeValue]]:
-    for key, value in dict(attributes).items():
-        if not isinstance(key, str) or not key:
-            raise ConfigurationError(f"the metric {name!r}: the name of an attribute must be a string")
-        if not isinstance(value, (str, bool, int, float)) or not _can_be_written(key, value):
-            raise ConfigurationError(
-                f"the metric {name!r}: the attribute {printable(key, 60)!r} must be a string, a bool, or a number of 64 bits"
-            )
-        yield str(key), value
-
-
-def _can_be_written(key: str, value: AttributeValue) -> bool:
     try:
-        key.encode()
-        if isinstance(value, str):
-            value.encode()
+        pairs = list(dict(attributes).items()) if isinstance(attributes, Mapping) else None
+    except Exception as error:  # noqa: BLE001  # a foreign mapping
+        raise ConfigurationError(f"the metric {name!r}: attributes cannot be read: {_shown(error)}") from None
+    if pairs is None:
+        raise ConfigurationError(f"the metric {name!r}: attributes must be a mapping of names to values")
+    return tuple(_checked_attribute(name, key, value) for key, value in pairs)
+
+
+def _checked_attribute(name: str, key: object, value: object) -> tuple[str, AttributeValue]:
+    key = str.__str__(key) if isinstance(key, str) else ""
+    if not key or not _can_be_written(key):
+        raise ConfigurationError(f"the metric {name!r}: the name of an attribute must be a string")
+    plain = _plain(value)
+    if plain is None:
+        raise ConfigurationError(
+            f"the metric {name!r}: the attribute {printable(key, 60)!r} must be a string, a bool, or a number of 64 bits"
+        )
+    return key, plain
+
+
+def _plain(value: object) -> AttributeValue | None:
+    """The value without the methods of a subclass; None if it cannot be written."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        text = str.__str__(value)
+        return text if _can_be_written(text) else None
+    if isinstance(value, int):
+        number = int.__int__(value)
+        return number if fits(number) else None
+    return float.__float__(value) if isinstance(value, float) else None
+
+
+def _can_be_written(text: str) -> bool:
+    try:
+        text.encode()
     except UnicodeEncodeError:
         return False
-    return not isinstance(value, int) or fits(value)
+    return True
 
 
 def _shown(value: object) -> str:

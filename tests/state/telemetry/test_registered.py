@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import UserDict
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +16,28 @@ from aioproducer._state.telemetry.registered import (
     complaint_about,
 )
 from aioproducer._wire.otlp import Point
+
+
+class Unreadable(Mapping[str, str]):
+    """A mapping whose keys cannot be listed."""
+
+    def __getitem__(self, key: str) -> str:
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("no")
+
+    def __len__(self) -> int:
+        return 1
+
+
+class Incomparable:
+    """An object that is compared with nothing, as arrays of numpy are."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("no")
 
 
 def zero() -> float:
@@ -62,7 +86,10 @@ def test_names_that_cannot_be(name: object) -> None:
         (zero, "sum", {"a": b"x"}, "must be a string, a bool, or a number"),
         (zero, "sum", {"a": 2**63}, "must be a string, a bool, or a number"),
         (zero, "sum", {"a": "\ud800"}, "must be a string, a bool, or a number"),
-        (zero, "sum", {"\ud800": 1}, "must be a string, a bool, or a number"),
+        (zero, "sum", {"\ud800": 1}, "the name of an attribute must be a string"),
+        (zero, Incomparable(), None, "must be one of 'gauge', 'sum'"),
+        (zero, "sum", UserDict(a=Incomparable()), "must be a string, a bool, or a number"),
+        (zero, "sum", Unreadable(), "attributes cannot be read"),
     ],
 )
 def test_what_cannot_be_registered(read: Any, kind: Any, attributes: Any, problem: str) -> None:
