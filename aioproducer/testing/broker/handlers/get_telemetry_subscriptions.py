@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (KIP-714): the metrics that clients are asked for, and the id of a client that has none.
+"""GetTelemetrySubscriptions: KIP-714, the metrics that clients are asked for, and the id of a client that has none.
 
 Kafka refuses a client that asks again before its interval is over, unless a push was refused because of the subscription.
 """

@@ -1,4 +1,4 @@
-"""PushTelemetry (KIP-714): the metrics of a client, compressed OTLP. What cannot be read is refused as INVALID_RECORD."""
+"""PushTelemetry: KIP-714, the metrics of a client, compressed OTLP. What cannot be read is refused as INVALID_RECORD."""
 
 from __future__ import annotations
 
