@@ -19,7 +19,37 @@ from typing import Any, NamedTuple
 Json = Mapping[str, Any]
 
 API_KEYS = frozenset(
-    {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 17, 18, 19, 20, 22, 24, 25, 26, 28, 32, 36, 37, 55, 60, 65, 66, 71, 72}
+    {
+        0,
+        1,
+        2,
+        3,
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        17,
+        18,
+        19,
+        20,
+        22,
+        24,
+        25,
+        26,
+        28,
+        32,
+        36,
+        37,
+        55,
+        60,
+        65,
+        66,
+        71,
+        72,
+    }
 )
 HEADERS = ("RequestHeader", "ResponseHeader")
 # Inside a request header "request" adds nothing: `header.api_key` reads better than `header.request_api_key`.

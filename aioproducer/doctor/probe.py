@@ -74,6 +74,7 @@ def _configured(config: ProducerConfig, witness: _Witness, limit: float) -> Prod
         interceptors=(),
         listeners=(witness,),
         tracing=None,
+        enable_metrics_push=False,
         topics=(),
         partitioner="default",
         acks=cast("Literal[-1, 1]", config.acks or 1),

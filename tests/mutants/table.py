@@ -13,8 +13,8 @@ from tests.mutants.borders.programs import PROGRAMS
 from tests.mutants.borders.runtime import RUNTIME
 from tests.mutants.borders.security import SECURITY
 from tests.mutants.borders.serializers import SERIALIZERS
-from tests.mutants.borders.tracing import TRACING
 from tests.mutants.borders.telemetry import TELEMETRY
+from tests.mutants.borders.tracing import TRACING
 from tests.mutants.borders.wire import WIRE
 from tests.mutants.engine.busy import BUSY
 from tests.mutants.engine.days import DAYS
