@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from aioproducer._metrics.table import METRICS, Kind, Merge
+from aioproducer._metrics.table import METRICS, Kind, Merge, Metric
 from aioproducer.stats import Histogram
 
 if TYPE_CHECKING:
     from aioproducer._metrics.topic_names import TopicNames
     from aioproducer.stats import Health, Stats
 
-__all__ = ["Counts", "Key", "gauges_of", "merged"]
+__all__ = ["Counts", "Key", "gauges_of", "merge", "merged"]
 
 Key = tuple[str, tuple[str, ...]]
 """The name of a metric, and the values of its labels."""
 
-_MERGES = {metric.name: metric.merge for metric in METRICS if metric.kind is Kind.GAUGE}
+_GAUGES = {metric.name: metric for metric in METRICS if metric.kind is Kind.GAUGE}
 _UP = frozenset({"connected", "throttled"})
 
 
@@ -149,12 +149,13 @@ def merged(several: Iterable[dict[Key, float]]) -> dict[Key, float]:
     for gauges in several:
         for key, value in gauges.items():
             known = found.get(key)
-            found[key] = value if known is None else _merge(_MERGES[key[0]], known, value)
+            found[key] = value if known is None else merge(_GAUGES[key[0]], known, value)
     return found
 
 
-def _merge(how: Merge, one: float, other: float) -> float:
-    match how:
+def merge(metric: Metric, one: float, other: float) -> float:
+    """One value of two producers."""
+    match metric.merge:
         case Merge.SUM:
             return one + other
         case Merge.MOST:

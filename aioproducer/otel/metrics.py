@@ -6,17 +6,19 @@ import asyncio
 import threading
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import attrs
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from aioproducer import __version__
+from aioproducer._metrics.producers import Producers
+from aioproducer._metrics.table import Kind
+from aioproducer._metrics.topic_names import TopicNames
 from aioproducer.errors import error_name
 from aioproducer.otel import names
 from aioproducer.otel.facts import server_of
-from aioproducer.otel.readings import READINGS, Topics, observed, snapshots_of
+from aioproducer.otel.readings import OBSERVED, name_of, unit_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from aioproducer.listeners import BatchReport
     from aioproducer.otel.facts import Attributes
-    from aioproducer.otel.readings import Reading, Snapshot
+    from aioproducer.otel.readings import Values
     from aioproducer.producer import Producer
 
 
@@ -33,7 +35,7 @@ class Metrics:
     """The metrics of these producers, which are held weakly, until `close()`.
 
     `topics` is True, False or the names of the topics to show; all others, and those beyond `max_topics`, are `_other`.
-    Producers with equal `client_id` are summed.
+    Producers with equal `client_id` are summed. A counter never goes back, also when its producer is garbage-collected.
     """
 
     def __init__(
@@ -43,29 +45,24 @@ class Metrics:
         topics: bool | Collection[str] = True,
         max_topics: int = 100,
     ) -> None:
-        self._source = Source([weakref.ref(producer) for producer in producers], Topics(topics, max_topics))
+        names_of_topics = TopicNames(topics, max_topics)
+        self._watched = [weakref.ref(producer) for producer in producers]
+        self._source = Producers(names_of_topics)
         self._observables = _observables_of(meter_provider)
         self._observables.sources += (self._source,)
-        self._batches = BatchMetrics(_meter_of(meter_provider), self._source.topics)
+        self._batches = BatchMetrics(_meter_of(meter_provider), names_of_topics)
         for producer in producers:
+            self._source.add(producer)
             producer._add_listener(self._batches)  # noqa: SLF001  # the only way to add one later
 
     def close(self) -> None:
         """Observe nothing any more."""
         sources = self._observables.sources
         self._observables.sources = tuple(one for one in sources if one is not self._source)
-        for reference in self._source.producers:
+        for reference in self._watched:
             producer = reference()
             if producer is not None:
                 producer._remove_listener(self._batches)  # noqa: SLF001  # as above
-
-
-@attrs.frozen(eq=False)
-class Source:
-    """The producers of one `Metrics`, and the topics that it shows."""
-
-    producers: list[weakref.ref[Producer[Any, Any]]]
-    topics: Topics
 
 
 class Observables:
@@ -75,22 +72,23 @@ class Observables:
     """
 
     def __init__(self, meter: Meter) -> None:
-        self.sources: tuple[Source, ...] = ()
-        self._snapshots: list[tuple[Source, list[Snapshot]]] = []
-        # The metrics that were read from these snapshots: the second reading of one begins a new collection.
+        self.sources: tuple[Producers, ...] = ()
+        self._values: dict[str, Values] = {}
+        # The metrics that were read of these values: the second reading of one begins a new collection.
         self._read: set[str] = set()
-        for reading in READINGS:
-            make = meter.create_observable_gauge if reading.is_gauge else meter.create_observable_counter
-            make(reading.name, [partial(self._observe, reading)], reading.unit, reading.text)
+        for metric in OBSERVED:
+            is_gauge = metric.kind is Kind.GAUGE
+            make = meter.create_observable_gauge if is_gauge else meter.create_observable_counter
+            make(name_of(metric), [partial(self._observe, metric.name)], unit_of(metric), metric.help)
 
-    def _observe(self, reading: Reading, options: CallbackOptions) -> list[Observation]:
+    def _observe(self, name: str, options: CallbackOptions) -> list[Observation]:
         del options
-        if reading.name in self._read or not self._read:
+        if name in self._read or not self._read:
             self._read = set()
-            self._snapshots = [(source, snapshots_of(source.producers)) for source in self.sources]
-        self._read.add(reading.name)
-        values = observed(reading, ((taken, source.topics) for source, taken in self._snapshots))
-        return [Observation(value, dict(attributes)) for attributes, value in values.items()]
+            self._values = values_of(reading for source in self.sources for reading in source.read())
+        self._read.add(name)
+        found = self._values.get(name, {})
+        return [Observation(value, cast("Attributes", dict(key))) for key, value in found.items()]
 
 
 def _meter_of(provider: MeterProvider | None) -> Meter:
@@ -117,7 +115,7 @@ def _observables_of(provider: MeterProvider | None) -> Observables:
 class BatchMetrics:
     """A listener that records the metrics that the convention requires, once for each batch."""
 
-    def __init__(self, meter: Meter, topics: Topics) -> None:
+    def __init__(self, meter: Meter, topics: TopicNames) -> None:
         self._topics = topics
         self._sent = meter.create_counter(
             names.SENT_MESSAGES, "{message}", "Number of messages that the producer attempted to send"
@@ -133,7 +131,7 @@ class BatchMetrics:
         """Record a batch that has its outcome."""
         attributes: Attributes = {
             **names.OF_SENDS,
-            names.DESTINATION: self._topics.name_of(report.topic),
+            names.DESTINATION: self._topics[report.topic],
             **server_of(report.address),
         }
         if report.error is not None:
