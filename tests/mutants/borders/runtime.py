@@ -13,6 +13,14 @@ _mutant = Kind("runtime")
 
 RUNTIME: Final = (
     _mutant(
+        "tasks-without-their-library",
+        "_net/tasks.py",
+        "    if sniffio is not None:",
+        "    if False:",
+        "Where sniffio is installed, a sender that is started in a callback of the loop ends the producer.",
+        "tests/net/cluster/test_leaders.py",
+    ),
+    _mutant(
         "forked-child-may-send",
         "_calls/lifecycle.py",
         "os.register_at_fork(after_in_child=_core.forked) if hasattr",

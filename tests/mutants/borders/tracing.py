@@ -14,9 +14,9 @@ _mutant = Kind("tracing")
 TRACING: Final = (
     _mutant(
         "tasks-in-the-context-of-a-call",
-        "_net/runtime/supervisor.py",
-        "        start = self._context.copy().run",
-        "        start = copy_context().run",
+        "_net/tasks.py",
+        "        self._context.copy().run(partial(self._group.start_soon, run, *arguments, name=name))",
+        "        self._group.start_soon(run, *arguments, name=name)",
         "The task that the first send to a broker starts keeps the request and the span of that send while the producer lives.",
         f"{_SPANS}::test_no_span_is_kept",
     ),
