@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["Log", "log", "log_of"]
@@ -17,6 +18,11 @@ else:
 
 class Log(_Adapter):
     """Handlers report their errors by `handleError()`; this class does it for handlers that raise."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add the fields of the adapter to those of the line."""
+        kwargs["extra"] = {**(self.extra or {}), **kwargs.get("extra", {})}
+        return msg, kwargs
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Log the message, and continue after any error."""

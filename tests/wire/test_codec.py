@@ -156,6 +156,7 @@ def test_which_apis() -> None:
         65,
         66,
         71,
+        72,
     }
     assert APIS[0][:2] == (0, "Produce")
     assert (APIS[0].request, APIS[0].response) == (ProduceRequest, ProduceResponse)

@@ -59,6 +59,7 @@ def report_of_close(engine: Engine, intake: Intake, before: Totals, waited_for: 
             report.not_written,
             report.unknown,
             "" if waited_for is None else f" (close() ran out of time waiting for {waited_for})",
+            extra={"records": report.not_written + report.unknown},
         )
     return report
 

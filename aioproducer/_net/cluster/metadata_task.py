@@ -132,9 +132,11 @@ class Cluster:
                 "the brokers returned no metadata of topic %s and are asked again: %s",
                 topic,
                 said_of_topic(code),
+                extra={"topic": topic},
             )
         for topic, why in update.rejected:
-            self.log.warning("the metadata of topic %s is invalid and was ignored: %s", topic, why)
+            text = "the metadata of topic %s is invalid and was ignored: %s"
+            self.log.warning(text, topic, why, extra={"topic": topic})
 
     def _failed(self, error: KafkaError) -> None:
         self.log.debug("no metadata: %s", error)

@@ -33,6 +33,7 @@ class Contact:
             "reconnected" if self._known else "connected",
             connection.broker,
             purpose,
+            extra={"broker": connection.broker},
         )
         self._known, self._in_trouble = True, False
         connection.add_close_callback(self._ended)

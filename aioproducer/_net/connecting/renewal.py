@@ -156,6 +156,7 @@ class SessionRenewal:
             ", and the connection was closed" if connection.closed else "",
             # The text of any other error may have a secret.
             text_of(error) if known else type(error).__name__,
+            extra={"broker": connection.broker},
         )
 
     async def _end(self, connection: Connection, session: AuthenticatedSession) -> None:

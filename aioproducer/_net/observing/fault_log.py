@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from aioproducer._state.delivery.slowness import SLOW, phases
+from aioproducer.errors import error_name
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class FaultLog:
         trouble.error = error
         if now >= trouble.told_at + LOG_INTERVAL:
             trouble.told_at = now
-            self._log.warning("%s, and is tried again", self._beginning(broker, trouble, now))
+            text = self._beginning(broker, trouble, now)
+            self._log.warning("%s, and is tried again", text, extra=_fields(batch, error))
 
     def ended(
         self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float, others_wait: bool
@@ -105,6 +107,10 @@ class FaultLog:
             self._beginning(broker, trouble, now),
             _times(trouble.repeats),
             _what_became_of_it(trouble),
+            extra={
+                "broker": broker,
+                **({} if trouble.error is None else {"error": error_name(trouble.error)}),
+            },
         )
 
     def _beginning(self, broker: int, trouble: Outage, now: float) -> str:
@@ -123,6 +129,7 @@ class FaultLog:
             _place(batch),
             offset,
             expected - 1,
+            extra=_fields(batch),
         )
 
     # -- slowness
@@ -136,7 +143,17 @@ class FaultLog:
             now - batch.opened_at,
             _place(batch),
             ", ".join(phases(batch, self._stalls(), now)),
+            extra=_fields(batch),
         )
+
+
+def _fields(batch: QueuedBatch, error: KafkaError | None = None) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "broker": batch.retry_leader,
+        "topic": batch.topic,
+        "partition": batch.partition,
+    }
+    return fields if error is None else {**fields, "error": error_name(error)}
 
 
 def _place(batch: QueuedBatch) -> str:

@@ -57,6 +57,7 @@ class UnseenFailures:
                 kind,
                 "its" if lost.count == 1 else "their",
                 lost.example,
+                extra={"topic": topic, "error": kind, "records": lost.count},
             )
 
     def _collected(self) -> dict[tuple[str, str], _Lost]:

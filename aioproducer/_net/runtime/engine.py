@@ -45,6 +45,7 @@ from aioproducer.errors import (
     MetadataTimeoutError,
     StateError,
     TransactionError,
+    error_name,
 )
 from aioproducer.outcome import Outcome
 from aioproducer.partitioners import bind as bind_partitioner
@@ -211,6 +212,7 @@ class Engine:
             self.unresolved(),
             cause,
             exc_info=bug,
+            extra={"records": self.unresolved(), "error": error_name(cause)},
         )
         self.last_error = cause
         # First of all: a callback below may try to send the next record at once.

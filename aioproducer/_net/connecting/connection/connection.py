@@ -189,7 +189,9 @@ class Connection(asyncio.BufferedProtocol):
                 # No task can be woken: those that wait were destroyed with the loop.
                 return
             self.log.exception(
-                "a handler of the connection to broker %s failed while it was closed", self.broker
+                "a handler of the connection to broker %s failed while it was closed",
+                self.broker,
+                extra={"broker": self.broker},
             )
 
     # ------------------------------------------------------------------------------------------ out
@@ -242,6 +244,7 @@ class Connection(asyncio.BufferedProtocol):
                 "a request to broker %s could not be written; closing the connection",
                 self.broker,
                 exc_info=error.with_traceback(None),
+                extra={"broker": self.broker},
             )
             self._end(self._unavailable("a request could not be written", error))
             if on_answer is None:
@@ -301,7 +304,9 @@ class Connection(asyncio.BufferedProtocol):
             self._end(at_broker(error, self.broker).with_traceback(None), Ending.GIVEN_UP)
         except Exception as error:
             self.log.exception(
-                "the handler of an answer from broker %s failed; closing the connection", self.broker
+                "the handler of an answer from broker %s failed; closing the connection",
+                self.broker,
+                extra={"broker": self.broker},
             )
             self._end(self._unavailable("the handler of an answer failed", error.with_traceback(None)))
         if self.closed:

@@ -31,4 +31,4 @@ class Remarks:
     def _make(self, text: str, detail: str) -> None:
         if text not in self._made:
             self._made.add(text)
-            self._log.debug("broker %s: %s %s", self._broker, text, detail)
+            self._log.debug("broker %s: %s %s", self._broker, text, detail, extra={"broker": self._broker})
