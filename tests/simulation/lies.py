@@ -24,6 +24,8 @@ UNKNOWN: Final = 999
 """An error code that Kafka does not have, a partition and a broker that do not exist."""
 SASL: Final = {17: 1, 36: 2}
 """The answers of authentication, in the versions of their tests: no producer of the simulation authenticates."""
+DOCTOR: Final = (32, 55)
+"""The answers that only an examination reads; it has sockets of its own."""
 ARRAYS: Final = ("emptied", "halved", "doubled", "turned")
 
 

@@ -34,7 +34,7 @@ from tests.effort import PROOF, SEED_VARIABLE, seeds
 from tests.judge.transactions import Fate, judge_transactions
 from tests.simulation.bookkeeping import GROUP, NAME, PARTITIONS, SOURCE, Books, Program, Programs
 from tests.simulation.fault_schedule import TOPIC
-from tests.simulation.lies import SASL, Lie, lies_of, version_at
+from tests.simulation.lies import DOCTOR, SASL, Lie, lies_of, version_at
 from tests.simulation.world import World, simulate
 
 PRODUCE, METADATA, OFFSET_FETCH, FIND_COORDINATOR, VERSIONS, INIT = 0, 3, 9, 10, 18, 22
@@ -44,6 +44,7 @@ TRANSACTIONAL: Final = {
     1: (*PLAIN, FIND_COORDINATOR, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS, DESCRIBE),
     2: (*PLAIN, FIND_COORDINATOR, END, COMMIT_OFFSETS, DESCRIBE),
 }
+TELEMETRY: Final = (71, 72)
 QUESTIONS: Final = (METADATA, OFFSET_FETCH, FIND_COORDINATOR, VERSIONS, INIT, LIST)
 LASTS: Final = 12.0
 """The longest lie, in virtual seconds."""
@@ -112,10 +113,10 @@ def sound(world: World) -> None:
     assert not bugs, bugs
 
 
-def played(play: Play, lie: Lie, level: int, seed: int) -> World:
+def played(play: Play, lie: Lie, level: int, seed: int, **options: Any) -> World:
     """Play it in a world that depends only on the case and the seed."""
     drawn = random.Random(f"{lie.name} {level} {seed}").getrandbits(32)
-    return simulate(lambda world: play(world, lie), drawn, transaction_version=level)
+    return simulate(lambda world: play(world, lie), drawn, transaction_version=level, **options)
 
 
 # -- records
@@ -167,6 +168,35 @@ async def plain(world: World, lie: Lie) -> None:
 def test_records(lie: Lie, level: int, seed: int) -> None:
     """The judge of records finds no fault, and the producer continues."""
     played(plain, lie, level, seed)
+
+
+# -- metrics of clients
+
+
+async def pushing(world: World, lie: Lie) -> None:
+    """A producer whose cluster asks for metrics: no lie about these touches a record, and it closes in time."""
+    world.kafka.create_topic(TOPIC, PARTITIONS, min_insync_replicas=2)
+    world.kafka.subscribe_metrics(["*"], 1_000)
+    producer = world.producer(linger_ms=0)
+    fault = armed(world, lie)
+    await producer.start()
+    for _ in range(4):
+        await send_some(world, producer, 1)
+        await asyncio.sleep(world.rng.choice((0.5, 2.0, LASTS / 2)))
+    sound(world)
+    assert fault.hits, "the lie was never used"
+    assert producer.health().state == "running", world.warnings()
+    for entry in world.ledger.entries:
+        assert entry.delivery is not None, entry.error
+        assert await entry.delivery.wait(10.0) is Outcome.ACKED, entry.delivery
+    await bounded(producer.close(), 1.0 + MOMENT)
+
+
+@pytest.mark.parametrize("seed", TRIED)
+@pytest.mark.parametrize(("lie", "level"), cases(TELEMETRY, 2))
+def test_metrics(lie: Lie, level: int, seed: int) -> None:
+    """The judge of records finds no fault, each record is acknowledged, and the producer continues."""
+    played(pushing, lie, level, seed, telemetry=True)
 
 
 # -- transactions
@@ -289,4 +319,4 @@ def test_every_answer_that_is_read_is_lied_about() -> None:
         path.read_text() for folder in ("_net", "_state") for path in (root / folder).rglob("*.py")
     )
     read = {api.key for api in APIS.values() if re.search(rf"\b{api.response.__name__}\b", sources)}
-    assert read == {*TRANSACTIONAL[1], *TRANSACTIONAL[2], *QUESTIONS, *SASL}
+    assert read == {*TRANSACTIONAL[1], *TRANSACTIONAL[2], *QUESTIONS, *TELEMETRY, *DOCTOR, *SASL}
