@@ -607,8 +607,8 @@ cdef class SendPath:
 
     cdef object _send_asking(self, object topic, object value, object key, object partition, object timestamp,
                              object headers, object max_block, bint wants_metadata):
-        # Serializers and the partitioner of the user are called once: here if the topic has partitions, otherwise in the
-        # slow path of this call.
+        # Serializers are called once: here if the topic has partitions, otherwise in the slow path of this call. The
+        # partitioner is called again for a record that has to wait: the topic may have other partitions by then.
         cdef Sending sending
         cdef double now
         cdef tuple pairs = () if headers is None else plain_headers(headers)
@@ -635,19 +635,20 @@ cdef class SendPath:
                 pairs = more or None
                 key = (<tuple>key)[0] if of_key else key
                 value = (<tuple>value)[0] if of_value else value
+        chosen = partition
         if self._choose is not None and partition is None:
             if not (is_final(key) and is_final(value)):
                 return self._send_slowly(
                     topic, value, key, None, timestamp, pairs, None, max_block, True, wants_metadata)
             try:
-                partition = self._choose(topic, key, value)
+                chosen = self._choose(topic, key, value)
             except BaseException as error:
                 return self._refuse(error, topic, wants_metadata)
         now = self._clock.now()
         # They are user code, which may have changed any state.
         if self._here():
             sending = unfilled()
-            if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, pairs, wants_metadata,
+            if self._fast(<Delivery>sending._delivery, topic, value, key, chosen, timestamp, pairs, wants_metadata,
                           now, True):
                 sending._flags = METADATA if wants_metadata else MUST_YIELD if self._owes_turn(now) else 0
                 return sending

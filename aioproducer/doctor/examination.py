@@ -20,7 +20,7 @@ from aioproducer.config import checked_transactional_id, require_config
 from aioproducer.doctor.asking import Asking, ClusterView
 from aioproducer.doctor.budget import Budget
 from aioproducer.doctor.probe import probe as send_probe
-from aioproducer.doctor.reaching import Bootstrap, Brokers
+from aioproducer.doctor.reaching import AT_ONCE, Bootstrap, Brokers
 from aioproducer.doctor.record import Record
 from aioproducer.errors import AuthenticationError, ConfigurationError, StateError
 
@@ -80,11 +80,14 @@ class Examination:
             raise ConfigurationError("timeout: must be more than 0 seconds")
         self._timeout = _TIMEOUT if seconds is None else seconds
         self._record = Record(strict=strict)
+        # Each has a producer of its own: more of them would measure each other.
+        self._probing = asyncio.Semaphore(AT_ONCE)
         self._has_run = False
         self._settings = Settings(
             security_protocol=config.security_protocol,
             sasl_mechanism=config.sasl_mechanism,
             compression_type=config.compression_type,
+            enable_idempotence=config.enable_idempotence,
             transactional=self._transactional_id is not None,
         )
 
@@ -100,9 +103,10 @@ class Examination:
         self._has_run = True
         self._record.begin()
         budget = Budget(self._timeout, self._record.now())
-        with anyio.CancelScope(deadline=budget.last):
+        with anyio.CancelScope(deadline=budget.last) as limit:
             await self._examine(budget)
-        self._record.end()
+        if not limit.cancelled_caught:
+            self._record.end()
         return self.report
 
     async def _examine(self, budget: Budget) -> None:
@@ -185,11 +189,14 @@ class Examination:
 
     async def _probe(self, topic: str, needs_key: bool | None, limit: float) -> None:
         if needs_key is None:
-            self._record.note("probe", topic, Finding.skip("the topic cannot be written to"))
+            self._record.note(
+                "probe", topic, Finding.skip("the topic cannot be written to, or was not examined")
+            )
             return
-        began = self._record.now()
-        finding = await send_probe(self._config, topic, limit, needs_key=needs_key)
-        self._record.note("probe", topic, finding, self._record.now() - began)
+        async with self._probing:
+            began = self._record.now()
+            finding = await send_probe(self._config, topic, limit, needs_key=needs_key)
+            self._record.note("probe", topic, finding, self._record.now() - began)
 
     def _skip(self, why: str, but: tuple[str, ...] = ()) -> None:
         """Note the checks whose ground failed."""

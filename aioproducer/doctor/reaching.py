@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from aioproducer.doctor.budget import Phase
     from aioproducer.doctor.record import Record
 
-__all__ = ["Bootstrap", "Brokers"]
+__all__ = ["AT_ONCE", "Bootstrap", "Brokers"]
 
-_AT_ONCE: Final = 20
+AT_ONCE: Final = 20
 
 
 class _Reaching:
@@ -43,7 +43,7 @@ class _Reaching:
         self._settings = settings
         self._record = record
         self._phase = phase
-        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._at_once = asyncio.Semaphore(AT_ONCE)
 
     async def _addresses(self, endpoint: BrokerEndpoint) -> list[str]:
         async with self._at_once:

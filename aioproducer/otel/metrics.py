@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from aioproducer.listeners import BatchReport
     from aioproducer.otel.facts import Attributes
-    from aioproducer.otel.readings import Values
+    from aioproducer.otel.readings import Places, Values
     from aioproducer.producer import Producer
 
 
@@ -74,6 +74,7 @@ class Observables:
     def __init__(self, meter: Meter) -> None:
         self.sources: tuple[Producers, ...] = ()
         self._values: dict[str, Values] = {}
+        self._places: Places = {}
         # The metrics that were read of these values: the second reading of one begins a new collection.
         self._read: set[str] = set()
         for metric in OBSERVED:
@@ -85,7 +86,8 @@ class Observables:
         del options
         if name in self._read or not self._read:
             self._read = set()
-            self._values = values_of(reading for source in self.sources for reading in source.read())
+            readings = [reading for source in self.sources for reading in source.read()]
+            self._values = values_of(readings, self._places)
         self._read.add(name)
         found = self._values.get(name, {})
         return [Observation(value, cast("Attributes", dict(key))) for key, value in found.items()]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from aioproducer.otel.facts import Attributes
 
     Values = dict[tuple[tuple[str, object], ...], float]
+    # By client id and broker.
+    Places = dict[tuple[str, str], str]
 
 # Histograms cannot be observed.
 OBSERVED: Final = tuple(metric for metric in METRICS if metric.kind is not Kind.HISTOGRAM)
@@ -55,20 +57,26 @@ def unit_of(metric: Metric) -> str:
     return "By" if "bytes" in words else _UNITS.get(metric.name, "{record}")
 
 
-def values_of(readings: Iterable[ClientReading]) -> dict[str, Values]:
-    """The values of each metric by their attributes. Those with equal attributes are one."""
+def values_of(readings: Iterable[ClientReading], places: Places) -> dict[str, Values]:
+    """The values of each metric by their attributes. Those with equal attributes are one.
+
+    `places`: the first address of each broker. The counters of a broker stay with it, as they would go back otherwise: the
+    connection for metadata moves from broker to broker, and a producer that is gone has no address any more.
+    """
     values: dict[str, Values] = {}
     for reading in readings:
-        for metric, attributes, value in _each(reading):
+        for metric, attributes, value in _each(reading, places):
             found = values.setdefault(metric.name, {})
             key = tuple(attributes.items())
             found[key] = merge(metric, found[key], value) if key in found else value
     return values
 
 
-def _each(reading: ClientReading) -> Iterator[tuple[Metric, Attributes, float]]:
-    addresses = {labels[0]: labels[1] for name, labels in reading.gauges if name == "connection_up"}
-    for numbers in (reading.counts.counters, reading.gauges):
+def _each(reading: ClientReading, places: Places) -> Iterator[tuple[Metric, Attributes, float]]:
+    present = {labels[0]: labels[1] for name, labels in reading.gauges if name == "connection_up"}
+    first = {broker: places.setdefault((reading.client_id, broker), at) for broker, at in present.items()}
+    former = {broker: at for (client_id, broker), at in places.items() if client_id == reading.client_id}
+    for numbers, addresses in ((reading.counts.counters, former | first), (reading.gauges, present)):
         for (name, labels), value in numbers.items():
             metric = _BY_NAME[name]
             attributes: Attributes = {names.CLIENT_ID: reading.client_id}

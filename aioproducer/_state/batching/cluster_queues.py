@@ -127,9 +127,7 @@ class ClusterQueues:
         # Before there are more partitions: code that a garbage collection runs may use them at once.
         topic.leaders = leaders
         topic.available = tuple(index for index, leader in enumerate(leaders) if leader != NO_LEADER)
-        # All at once: with only some of them, keys would get other partitions.
-        topic.partitions.extend([None] * (len(leaders) - len(topic.partitions)))
-        self._take_back(topic)
+        self._grow(topic, len(leaders))
         moved = [queue for queue in topic.in_use if queue.node.node_id != leaders[queue.index]]
         for queue in moved:
             self.lead(queue, leaders[queue.index], now)
@@ -149,23 +147,32 @@ class ClusterQueues:
         node = self.node(topic.leaders[index])
         return PartitionQueue(topic, index, node, self.share_of(topic.name, node), self.accumulator)
 
-    def _take_back(self, topic: TopicQueues) -> None:
-        """Partitions that were gone are there again."""
-        for index in [index for index in topic.gone if index < len(topic.partitions)]:
-            queue = topic.gone.pop(index)
-            topic.in_use.append(queue)
-            topic.partitions[index] = queue
+    @staticmethod
+    def _grow(topic: TopicQueues, count: int) -> None:
+        """The topic has so many partitions now; those that were gone have their former queues again.
+
+        All at once: with only some of them, keys would get other partitions, and code that a garbage collection runs would
+        make a second queue for one that was gone.
+        """
+        known = range(len(topic.partitions), count)
+        back = {index: queue for index, queue in topic.gone.items() if index in known}
+        more = [back.get(index) for index in known]
+        topic.in_use.extend(back.values())
+        topic.partitions.extend(more)
+        for index in back:
+            del topic.gone[index]
 
     def _drop_partitions(self, topic: TopicQueues, count: int, now: float) -> list[PartitionQueue]:
         """The topic was recreated with fewer partitions: records for the others wait for their deadlines."""
+        # First: from now on no record can make a queue for one of them.
+        del topic.partitions[count:]
+        if topic.sticky is not None and topic.sticky.index >= count:
+            topic.sticky = None
         gone = [queue for queue in topic.in_use if queue.index >= count]
         for queue in gone:
             topic.in_use.remove(queue)
-            self.lead(queue, NO_LEADER, now)
             topic.gone[queue.index] = queue
-        if topic.sticky in gone:
-            topic.sticky = None
-        del topic.partitions[count:]
+            self.lead(queue, NO_LEADER, now)
         return gone
 
     def lead(self, queue: PartitionQueue, leader: int, now: float) -> None:

@@ -51,7 +51,9 @@ class StickyChoice:
     def _sizes(topic: TopicQueues) -> list[int]:
         sizes = [0] * len(topic.partitions)
         for queue in topic.in_use:
-            sizes[queue.index] = len(queue.queue)
+            # Partitions that go away at this moment are still in use.
+            if queue.index < len(sizes):
+                sizes[queue.index] = len(queue.queue)
         return sizes
 
     def _stalled(self, now: float) -> set[int]:

@@ -358,7 +358,14 @@ def _protocol(opening: Opening, settings: Settings) -> Finding:
         "apis": {name: list(each) for name, each in versions.named_ranges().items()},
         "features": {printable(name): level for name, level in versions.features.items()},
     }
-    missing = list(gaps(versions, settings.compression_type, transactional=settings.transactional))
+    missing = list(
+        gaps(
+            versions,
+            settings.compression_type,
+            idempotent=settings.enable_idempotence,
+            transactional=settings.transactional,
+        )
+    )
     if not missing:
         return Finding.ok(summary, **detail)
     return Finding.warn(

@@ -55,14 +55,16 @@ _LEVEL_2: Final = Gap(
 )
 
 
-def gaps(versions: BrokerVersions, compression_type: str, *, transactional: bool) -> Iterator[Gap]:
+def gaps(
+    versions: BrokerVersions, compression_type: str, *, idempotent: bool, transactional: bool
+) -> Iterator[Gap]:
     """The missing features that this client would use."""
     produce = versions.chosen.get(PRODUCE, 0)
     if compression_type == "zstd" and produce < 7:
         yield _ZSTD
     yield from (gap for version, gap in _OF_PRODUCE.items() if produce < version)
     producer_ids = versions.chosen.get(INIT_PRODUCER_ID)
-    if producer_ids is None:
+    if producer_ids is None and idempotent:
         yield _PRODUCER_IDS
     if transactional and producer_ids is not None and producer_ids < 3:
         yield _RECOVERY

@@ -56,8 +56,8 @@ DOCTOR: Final = (
     _mutant(
         "all-addresses-at-once",
         "doctor/reaching.py",
-        "_AT_ONCE: Final = 20\n",
-        "_AT_ONCE: Final = 2000\n",
+        "AT_ONCE: Final = 20\n",
+        "AT_ONCE: Final = 2000\n",
         "An examination of a large cluster opens a thousand connections in one moment.",
         f"{_EXAMINATION}::test_many_brokers_are_examined_at_most_20_at_once",
     ),

@@ -85,8 +85,8 @@ QUIET: Final = (
     _identity(
         "two-queues-for-a-partition-that-comes-back",
         "_state/batching/cluster_queues.py",
-        "            topic.in_use.append(queue)\n            topic.partitions[index] = queue\n",
-        "            topic.in_use.append(queue)\n",
+        "        more = [back.get(index) for index in known]",
+        "        more = [None for index in known]",
         "A partition disappears and returns, and its count begins at 0 while the former queue still holds records.",
         _SEQUENCES,
     ),
