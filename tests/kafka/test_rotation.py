@@ -163,7 +163,8 @@ async def over_sessions(kafka: SecuredNodes, name: str, seconds: float, **given:
         await asyncio.sleep(seconds)  # the duration of the work
         stats = sender.producer.stats()
         assert stats.records_retried == 0
-        busy = [one for one in stats.connections if one.requests > 100]
+        # Far more than the metadata connection has, and few enough for a busy machine.
+        busy = [one for one in stats.connections if one.requests > 30]
         assert len(busy) == PARTITIONS
         for one in busy:
             assert (one.connects, one.failures, one.authentication_failures) == (1, 0, 0)
