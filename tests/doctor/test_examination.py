@@ -402,7 +402,7 @@ async def test_probes_of_many_topics(kafka: EmbeddedKafka) -> None:
 
 
 async def test_a_broker_without_producer_ids_and_a_producer_that_wants_none(kafka: EmbeddedKafka) -> None:
-    """The advice is not to set what is set already."""
+    """A setting that is there already is no advice."""
 
     def without(answer: Any) -> Any:
         return answer._replace(api_keys=[each for each in answer.api_keys if each.api_key != 22])
