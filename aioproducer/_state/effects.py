@@ -137,25 +137,34 @@ class Effects:
         # Set once: listeners want a report of each outcome of a batch.
         self.reports_outcomes = False
 
-    def is_empty(self) -> bool:
-        """True when nothing is left to perform."""
-        return not (
-            self.nodes
-            or self.has_room
-            or self.wake_at != math.inf
+    def has_rare(self) -> bool:
+        """True with an effect that most events do not have."""
+        return bool(
+            self.reports
+            or self.flushed
+            or self.stale
+            or self.wanted
+            or self.refused_ids
+            or self.call_ended_last
+            or self.identity_exhausted
+            or self.flush_without_memory
+        )
+
+    def has_common(self) -> bool:
+        """True with an effect that ordinary batches have."""
+        return bool(
+            self.has_room
+            or self.nodes
             or self.closed
             or self.opened
             or self.losses
             or self.in_doubt
-            or self.flushed
-            or self.flush_without_memory
-            or self.stale
-            or self.wanted
-            or self.refused_ids
-            or self.identity_exhausted
-            or self.call_ended_last
-            or self.reports
+            or self.wake_at != math.inf
         )
+
+    def is_empty(self) -> bool:
+        """True when nothing is left to perform."""
+        return not (self.has_common() or self.has_rare())
 
     def wake_by(self, due: float) -> None:
         """This time is a deadline."""

@@ -57,15 +57,17 @@ class Sender:
         """Send the batches that become ready for this broker."""
         while not self.ended:
             await self.work.wait()
-            while self._has_ready():
+            while self._has_work():
                 # Most requests have nothing to wait for, and need no coroutine.
-                if not self._sends_at_once():
+                if not self._sends_at_once() and self._has_ready():
                     await self._send_next()
 
+    def _has_work(self) -> bool:
+        """Whether partitions may be ready: the draining of a request says more."""
+        return bool(self.queue.ready) and not self._is_early()
+
     def _has_ready(self) -> bool:
-        if not self.queue.ready or self._is_early():
-            return False
-        return self.drainer.has_ready(self.queue, self.loop.time())
+        return self._has_work() and self.drainer.has_ready(self.queue, self.loop.time())
 
     def _is_early(self) -> bool:
         """Whether the previous transaction still has to settle; if so, the sender is woken after that."""
@@ -103,7 +105,7 @@ class Sender:
 
     def send_at_once(self) -> bool:
         """Send one request without a turn of the loop; False: there is none, or it has to wait."""
-        return self._has_ready() and self._sends_at_once()
+        return self._has_work() and self._sends_at_once()
 
     def _sends_at_once(self) -> bool:
         link = self.link

@@ -46,16 +46,6 @@ class Dispatcher:
                     else:
                         self.engine.brokers.start_sender(node)
                     effects.nodes.pop(node, None)
-                if effects.flushed or effects.flush_without_memory:
-                    self._end_flushes()
-                if effects.stale or effects.wanted or effects.refused_ids:
-                    self._ask_for_metadata()
-                if effects.identity_exhausted:
-                    self.engine.identity.want()
-                    effects.identity_exhausted = False
-                if effects.call_ended_last:
-                    self.engine.flushes.end_idle_wait()
-                    effects.call_ended_last = False
                 if effects.wake_at != math.inf:
                     due = effects.wake_at
                     if self.has_loop:
@@ -63,15 +53,31 @@ class Dispatcher:
                     # A garbage collection meanwhile may have run code that needs an earlier timer.
                     if effects.wake_at == due:
                         effects.wake_at = math.inf
-                if effects.reports:
-                    self._report()
-                if effects.is_empty():
+                if effects.has_rare():
+                    self._perform_rare()
+                elif not effects.has_common():
                     return
         except OUT_OF_MEMORY:
             # The event took place, and its effects are kept for the next turn. Without memory for that as well, the
             # next event or the timekeeper's next pulse performs them.
             with contextlib.suppress(*OUT_OF_MEMORY):
                 self.engine.loop.call_soon(effects.event, _nothing)
+
+    def _perform_rare(self) -> None:
+        """Perform the effects that most events do not have."""
+        effects = self.effects
+        if effects.flushed or effects.flush_without_memory:
+            self._end_flushes()
+        if effects.stale or effects.wanted or effects.refused_ids:
+            self._ask_for_metadata()
+        if effects.identity_exhausted:
+            self.engine.identity.want()
+            effects.identity_exhausted = False
+        if effects.call_ended_last:
+            self.engine.flushes.end_idle_wait()
+            effects.call_ended_last = False
+        if effects.reports:
+            self._report()
 
     # -- effects that may change the state of the machines
 

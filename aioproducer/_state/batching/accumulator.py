@@ -203,7 +203,6 @@ class Accumulator:
             or self.never_lingers
             or len(queue.queue) > 1
             or batch.closed
-            or (batch.awaited and not self.limits.linger_awaited)
             or queue.share.waiting > 0
         )
 

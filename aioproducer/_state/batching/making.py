@@ -50,12 +50,14 @@ class BatchMaker:
         if gap is not None:
             # Behind a gap each record has a batch of its own: the loss may be noticed before the next record is sent.
             limit, expected = 1, 0
+        # Whoever waits for the first record waits for no others, unless the setting says so.
+        linger_at = now if awaited and not limits.linger_awaited else now + limits.linger
         awaited = awaited or limits.linger_awaited
         batch = QueuedBatch(
             topic, queue.index, limit, self._settings, now, queue, queue.share, awaited, expected
         )
         self.opened += 1
-        batch.begin((self.opened,), now + limits.linger, gap)
+        batch.begin((self.opened,), linger_at, gap)
         return batch
 
     def replacement(self, batch: QueuedBatch, number: int) -> QueuedBatch:
