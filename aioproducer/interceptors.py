@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from aioproducer.records import Record, RecordMetadata
@@ -56,20 +56,21 @@ def run_on_send(interceptors: Sequence[Intercepting], record: Record[K, V], log:
     """`record` after each interceptor in turn; an interceptor that fails leaves it unchanged."""
     current: Record[Any, Any] = record
     for interceptor in interceptors:
-        current = _sent(interceptor, current, log)
+        try:
+            changed: Any = interceptor.on_send(current)
+        except _END_OF_THE_PROGRAM:
+            raise
+        except BaseException:
+            log.exception("on_send() of %s failed; its change is ignored", _name(interceptor))
+            continue
+        if isinstance(changed, Record):
+            current = changed
+        else:
+            _ignore(interceptor, changed, log)
     return current
 
 
-def _sent(interceptor: Intercepting, record: Record[Any, Any], log: Log) -> Record[Any, Any]:
-    try:
-        changed: Any = interceptor.on_send(record)
-    except _END_OF_THE_PROGRAM:
-        raise
-    except BaseException:
-        log.exception("on_send() of %s failed; its change is ignored", _name(interceptor))
-        return record
-    if isinstance(changed, Record):
-        return changed
+def _ignore(interceptor: Intercepting, changed: object, log: Log) -> None:
     if inspect.iscoroutine(changed):
         changed.close()  # otherwise its deletion would emit a warning later
     log.error(
@@ -77,7 +78,6 @@ def _sent(interceptor: Intercepting, record: Record[Any, Any], log: Log) -> Reco
         _name(interceptor),
         type(changed).__name__,
     )
-    return record
 
 
 def run_on_acknowledgement(
@@ -88,23 +88,24 @@ def run_on_acknowledgement(
 ) -> None:
     """Call every interceptor, also after one that fails."""
     for interceptor in interceptors:
-        _tell(interceptor, "on_acknowledgement", lambda own: own.on_acknowledgement(metadata, error), log)
+        # Inside the `try`: the lookup of a method may raise as well.
+        try:
+            interceptor.on_acknowledgement(metadata, error)
+        except _END_OF_THE_PROGRAM:
+            raise
+        except BaseException:
+            log.exception("%s() of %s failed", "on_acknowledgement", _name(interceptor))
 
 
 def run_close(interceptors: Sequence[Intercepting], log: Log) -> None:
     """Close every interceptor, also after one that fails."""
     for interceptor in interceptors:
-        _tell(interceptor, "close", lambda own: own.close(), log)
-
-
-def _tell(interceptor: Intercepting, what: str, call: Callable[[Intercepting], object], log: Log) -> None:
-    # Inside the `try`: the lookup of a method may raise as well.
-    try:
-        call(interceptor)
-    except _END_OF_THE_PROGRAM:
-        raise
-    except BaseException:
-        log.exception("%s() of %s failed", what, _name(interceptor))
+        try:
+            interceptor.close()
+        except _END_OF_THE_PROGRAM:
+            raise
+        except BaseException:
+            log.exception("%s() of %s failed", "close", _name(interceptor))
 
 
 def _name(interceptor: Intercepting) -> str:

@@ -181,15 +181,17 @@ class Producer(
         headers: object,
         timeout: object,
         max_block: object,
-        serialized: bool,
+        done: int,
         wants_metadata: bool,
     ) -> Any:
         try:
             self._usable()
         except KafkaError as error:
+            if done:
+                self._tell_interceptors(error)
             return sending_of(refused(error), wants_metadata)
         assert self._intake is not None  # noqa: S101  # made by start()
-        call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block, serialized)
+        call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block, done)
         return self._intake.take(call, wants_metadata)
 
     def _refuse(self, error: BaseException, topic: object, wants_metadata: bool) -> Any:
@@ -197,8 +199,14 @@ class Producer(
         if isinstance(error, THROUGH):
             raise error
         refusal = refusal_of(error, topic)
+        self._tell_interceptors(refusal)
         self._fail_transaction(refusal)
         return sending_of(refused(refusal), wants_metadata)
+
+    def _tell_interceptors(self, error: BaseException) -> None:
+        """Report a record that they have seen, and that the fast path or the state of the producer refuses."""
+        if self._intake is not None:
+            self._intake.tell(error)
 
     def _fail_transaction(self, error: KafkaError) -> None:
         if self._engine is not None:
@@ -213,11 +221,19 @@ class Producer(
         timestamp: object,
         headers: object,
         timeout: object,
+        done: int,
     ) -> Delivery:
-        self._usable()
+        try:
+            self._usable()
+        except KafkaError as error:
+            if done:
+                self._tell_interceptors(error)
+            raise
         assert self._intake is not None  # noqa: S101  # made by start()
         try:
-            return self._intake.take_now(Call(topic, value, key, partition, timestamp, headers, timeout))
+            return self._intake.take_now(
+                Call(topic, value, key, partition, timestamp, headers, timeout, done=done)
+            )
         except KafkaError as error:
             # Of a call that does not wait, a record that only comes too early may be sent again.
             if not isinstance(error, BufferFullError) and not is_being_prepared(error):

@@ -153,6 +153,8 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._serialize_key = intake.serializing.key
         self._serialize_value = intake.serializing.value
         self._choose = None if intake.partitioner is None else intake.choose_now
+        self._intercept = intake.intercept if intake.intercepts_at_once else None
+        self._report_outcome = intake.watch
         self._traces = intake.contexts.exist
         if self._traces and self._plain:
             # The fast path of such a producer begins with the context.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import aioproducer._core.unzipped  # noqa: F401  # before a missing compiled module is reported
 from aioproducer._core.accept import APPENDED as APPENDED
+from aioproducer._core.accept import INTERCEPTED as INTERCEPTED
 from aioproducer._core.accept import NO_ROOM_NOW as NO_ROOM_NOW
 from aioproducer._core.accept import PARTITION_UNKNOWN as PARTITION_UNKNOWN
 from aioproducer._core.accept import RECORD_TOO_LARGE as RECORD_TOO_LARGE
+from aioproducer._core.accept import SERIALIZED as SERIALIZED
 from aioproducer._core.accept import Budget as Budget
 from aioproducer._core.accept import Column as Column
 from aioproducer._core.accept import MemoryShare as MemoryShare

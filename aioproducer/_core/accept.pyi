@@ -7,7 +7,7 @@ from typing_extensions import disjoint_base
 
 from aioproducer._core.delivery import BatchDelivery, Delivery, Sending
 from aioproducer._core.records import Batch, Clock
-from aioproducer.records import BytesLike, FlushReport, Headers, RecordMetadata, Timestamp
+from aioproducer.records import BytesLike, FlushReport, Headers, Record, RecordMetadata, Timestamp
 
 _K_contra = DefaultTypeVar("_K_contra", default=BytesLike, contravariant=True)
 _V_contra = DefaultTypeVar("_V_contra", default=BytesLike, contravariant=True)
@@ -16,6 +16,9 @@ APPENDED: Final[int]
 NO_ROOM_NOW: Final[int]
 RECORD_TOO_LARGE: Final[int]
 PARTITION_UNKNOWN: Final[int]
+
+INTERCEPTED: Final[int]
+SERIALIZED: Final[int]
 
 @disjoint_base
 class Budget:
@@ -83,6 +86,8 @@ class SendPath(Generic[_K_contra, _V_contra]):
     _serialize_key: Callable[[str, Any, Any], Any] | None
     _serialize_value: Callable[[str, Any, Any], Any] | None
     _choose: Callable[[str, bytes | None, bytes | None], int | None] | None
+    _intercept: Callable[[Record[Any, Any]], Record[Any, Any]] | None
+    _report_outcome: Callable[[Delivery], object] | None
     _context_of_call: Callable[[], Any] | None
     _traces: bool
     _accepting: bool

@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.list cimport PyList_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyObject_GenericSetAttr
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_CheckExact
 
@@ -16,6 +16,8 @@ from aioproducer._core.delivery cimport METADATA, MUST_YIELD, STARTED, BatchDeli
 from aioproducer._core.records cimport (
     HEADER, Batch, Clock, View, body_size, framed_size, fresh_size, headers_size_of, murmur2_of,
 )
+
+from aioproducer.records import Record as _Record
 
 cdef extern from "platform.h":
     pass
@@ -62,6 +64,15 @@ cdef enum:
     TOO_LARGE = 2
     NO_PARTITION = 3
     OTHER_LOOP = 4
+
+# What the fast path has done with a record before it leaves it to the slow path.
+cdef enum:
+    NOTHING = 0
+    BY_INTERCEPTORS = 1
+    BY_SERIALIZERS = 2
+
+INTERCEPTED = BY_INTERCEPTORS
+SERIALIZED = BY_SERIALIZERS
 
 APPENDED = DONE
 NO_ROOM_NOW = NO_ROOM
@@ -112,6 +123,18 @@ cdef int view_by_buffer(object data, View *view, Py_buffer *buffer, bint *held) 
     view.data = <const unsigned char *>buffer.buf
     view.size = buffer.len
     return 1
+
+
+cdef object record_of(object topic, object value, object key, object partition, object timestamp, object headers):
+    # Its constructor in Python costs more than the append.
+    record = _Record.__new__(_Record)
+    PyObject_GenericSetAttr(record, "topic", topic)
+    PyObject_GenericSetAttr(record, "value", value)
+    PyObject_GenericSetAttr(record, "key", key)
+    PyObject_GenericSetAttr(record, "partition", partition)
+    PyObject_GenericSetAttr(record, "timestamp", timestamp)
+    PyObject_GenericSetAttr(record, "headers", headers)
+    return record
 
 
 cdef tuple plain_headers(object headers):
@@ -234,6 +257,11 @@ cdef class SendPath:
     cdef public object _serialize_value
     # Called with (topic, key, value), which are bytes, for a partition; None: the default partitioner chooses.
     cdef public object _choose
+    # With interceptors: called with the `Record` of each call, for the one that they leave.
+    # None: there are none, or the slow path calls them.
+    cdef public object _intercept
+    # With interceptors: called with the delivery of each record that the fast path has placed.
+    cdef public object _report_outcome
     # With tracing: called for each record, for the headers and the token of the present context, or None. None: no
     # tracing, or the slow path asks.
     cdef public object _context_of_call
@@ -544,7 +572,8 @@ cdef class SendPath:
         cdef double now
         if timeout is None and self._plain and self._here() and patient(max_block):
             if self._asks_user():
-                return self._send_asking(topic, value, key, partition, timestamp, headers, max_block, False)
+                return self._send_asking(
+                    topic, value, key, partition, timestamp, headers, max_block, NOTHING, False)
             now = self._clock.now()
             sending = unfilled()
             if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers, False, now):
@@ -552,7 +581,9 @@ cdef class SendPath:
                 return sending
         if self._context_of_call is not None:
             return self._send_in_context(topic, value, key, partition, timestamp, headers, timeout, max_block, False)
-        return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, False)
+        if self._intercept is not None:
+            return self._send_intercepted(topic, value, key, partition, timestamp, headers, timeout, max_block, False)
+        return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, NOTHING, False)
 
     def send_and_wait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None,
                       timeout=None, max_block=None):
@@ -564,7 +595,7 @@ cdef class SendPath:
         cdef double now
         if timeout is None and self._plain and self._here() and patient(max_block):
             if self._asks_user():
-                return self._send_asking(topic, value, key, partition, timestamp, headers, max_block, True)
+                return self._send_asking(topic, value, key, partition, timestamp, headers, max_block, NOTHING, True)
             sending = unfilled()
             now = self._clock.now()
             if self._fast(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers, True, now):
@@ -572,7 +603,9 @@ cdef class SendPath:
                 return sending
         if self._context_of_call is not None:
             return self._send_in_context(topic, value, key, partition, timestamp, headers, timeout, max_block, True)
-        return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, False, True)
+        if self._intercept is not None:
+            return self._send_intercepted(topic, value, key, partition, timestamp, headers, timeout, max_block, True)
+        return self._send_slowly(topic, value, key, partition, timestamp, headers, timeout, max_block, NOTHING, True)
 
     def send_nowait(self, topic, value=None, *, key=None, partition=None, timestamp=None, headers=None, timeout=None):
         """Accept one record without ever waiting, and return its `Delivery`; for callbacks of the loop.
@@ -593,7 +626,12 @@ cdef class SendPath:
             delivery = Delivery.__new__(Delivery)
             if self._fast_in_context(delivery, topic, value, key, partition, timestamp, headers, False, &now):
                 return delivery
-        return self._send_now(topic, value, key, partition, timestamp, headers, timeout)
+        elif (self._intercept is not None and timeout is None and self._here() and not self._asks_user()
+                and self._topic(topic) is not None):
+            record = self._intercept(record_of(topic, value, key, partition, timestamp, headers))
+            return self._now_intercepted(
+                record.topic, record.value, record.key, record.partition, record.timestamp, record.headers)
+        return self._send_now(topic, value, key, partition, timestamp, headers, timeout, NOTHING)
 
     def send_batch(self, topic, values, *, keys=None, partition=None, timestamps=None, headers=None, timeout=None):
         """Accept many records in one call, column by column; await the call for their `BatchDelivery`.
@@ -606,7 +644,7 @@ cdef class SendPath:
         return self._send_many(topic, values, keys, partition, timestamps, headers, timeout)
 
     cdef object _send_asking(self, object topic, object value, object key, object partition, object timestamp,
-                             object headers, object max_block, bint wants_metadata):
+                             object headers, object max_block, int done, bint wants_metadata):
         # Serializers are called once: here if the topic has partitions, otherwise in the slow path of this call. The
         # partitioner is called again for a record that has to wait: the topic may have other partitions by then.
         cdef Sending sending
@@ -616,7 +654,7 @@ cdef class SendPath:
         cdef bint of_key, of_value
         if self._topic(topic) is None or pairs is None:
             return self._send_slowly(
-                topic, value, key, partition, timestamp, headers, None, max_block, False, wants_metadata)
+                topic, value, key, partition, timestamp, headers, None, max_block, done, wants_metadata)
         pairs = pairs or None
         try:
             if self._serialize_key is not None:
@@ -639,7 +677,7 @@ cdef class SendPath:
         if self._choose is not None and partition is None:
             if not (is_final(key) and is_final(value)):
                 return self._send_slowly(
-                    topic, value, key, None, timestamp, pairs, None, max_block, True, wants_metadata)
+                    topic, value, key, None, timestamp, pairs, None, max_block, BY_SERIALIZERS, wants_metadata)
             try:
                 chosen = self._choose(topic, key, value)
             except BaseException as error:
@@ -648,12 +686,71 @@ cdef class SendPath:
         # They are user code, which may have changed any state.
         if self._here():
             sending = unfilled()
-            if self._fast(<Delivery>sending._delivery, topic, value, key, chosen, timestamp, pairs, wants_metadata,
-                          now, True):
-                sending._flags = METADATA if wants_metadata else MUST_YIELD if self._owes_turn(now) else 0
-                return sending
+            if self._fast_or_told(<Delivery>sending._delivery, topic, value, key, chosen, timestamp, pairs,
+                                  wants_metadata, now):
+                return self._accepted(sending, wants_metadata, now)
         return self._send_slowly(
-            topic, value, key, partition, timestamp, pairs, None, max_block, True, wants_metadata)
+            topic, value, key, partition, timestamp, pairs, None, max_block, BY_SERIALIZERS, wants_metadata)
+
+    cdef inline Sending _accepted(self, Sending sending, bint wants_metadata, double now):
+        # The record of this call has its place.
+        sending._flags = METADATA if wants_metadata else MUST_YIELD if self._owes_turn(now) else 0
+        return sending
+
+    # -- records that interceptors see first
+
+    cdef object _send_intercepted(self, object topic, object value, object key, object partition, object timestamp,
+                                  object headers, object timeout, object max_block, bint wants_metadata):
+        # As `send` and `send_and_wait` without interceptors.
+        if timeout is not None or not self._here() or not patient(max_block) or self._topic(topic) is None:
+            return self._send_slowly(
+                topic, value, key, partition, timestamp, headers, timeout, max_block, NOTHING, wants_metadata)
+        record = self._intercept(record_of(topic, value, key, partition, timestamp, headers))
+        sending = self._after_interceptors(
+            record.topic, record.value, record.key, record.partition, record.timestamp, record.headers, max_block,
+            wants_metadata)
+        if type(sending) is Sending and (<Sending>sending)._delivery is not None:
+            # Accepted within the call. The slow path reports other records itself.
+            self._report_outcome((<Sending>sending)._delivery)
+        return sending
+
+    cdef object _after_interceptors(self, object topic, object value, object key, object partition, object timestamp,
+                                    object headers, object max_block, bint wants_metadata):
+        cdef Sending sending
+        cdef double now
+        if self._asks_user():
+            return self._send_asking(
+                topic, value, key, partition, timestamp, headers, max_block, BY_INTERCEPTORS, wants_metadata)
+        # Interceptors are user code, which may have changed any state.
+        if self._here():
+            sending = unfilled()
+            now = self._clock.now()
+            if self._fast_or_told(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers,
+                                  wants_metadata, now):
+                return self._accepted(sending, wants_metadata, now)
+        return self._send_slowly(
+            topic, value, key, partition, timestamp, headers, None, max_block, BY_INTERCEPTORS, wants_metadata)
+
+    cdef bint _fast_or_told(self, Delivery delivery, object topic, object value, object key, object partition,
+                            object timestamp, object headers, bint awaited, double now) except -1:
+        # As `_fast`, after the user's objects: interceptors have seen the record, and are told if it fails.
+        try:
+            return self._fast(delivery, topic, value, key, partition, timestamp, headers, awaited, now, True)
+        except Exception as error:
+            if self._intercept is not None:
+                self._tell_interceptors(error)
+            raise
+
+    cdef Delivery _now_intercepted(self, object topic, object value, object key, object partition, object timestamp,
+                                   object headers):
+        cdef Delivery delivery
+        if self._here():
+            delivery = Delivery.__new__(Delivery)
+            if self._fast_or_told(
+                    delivery, topic, value, key, partition, timestamp, headers, False, self._clock.now()):
+                self._report_outcome(delivery)
+                return delivery
+        return self._send_now(topic, value, key, partition, timestamp, headers, None, BY_INTERCEPTORS)
 
     # -- records in the context of a tracer: the slow path asks for the context again, and logs a failure
 
@@ -691,10 +788,9 @@ cdef class SendPath:
             sending = unfilled()
             if self._fast_in_context(<Delivery>sending._delivery, topic, value, key, partition, timestamp, headers,
                                      wants_metadata, &now):
-                sending._flags = METADATA if wants_metadata else MUST_YIELD if self._owes_turn(now) else 0
-                return sending
+                return self._accepted(sending, wants_metadata, now)
         return self._send_slowly(
-            topic, value, key, partition, timestamp, headers, timeout, max_block, False, wants_metadata)
+            topic, value, key, partition, timestamp, headers, timeout, max_block, NOTHING, wants_metadata)
 
     cdef object _serialized_in_context(self, object topic, object value, object key, object partition,
                                        object timestamp, object headers, object max_block, bint wants_metadata):
@@ -707,8 +803,9 @@ cdef class SendPath:
                 token = (<tuple>context)[1]
         if (both is None and context is not None) or not self._here():
             return self._send_slowly(
-                topic, value, key, partition, timestamp, headers, None, max_block, False, wants_metadata)
-        sending = self._send_asking(topic, value, key, partition, timestamp, both, max_block, wants_metadata)
+                topic, value, key, partition, timestamp, headers, None, max_block, NOTHING, wants_metadata)
+        sending = self._send_asking(
+            topic, value, key, partition, timestamp, both, max_block, NOTHING, wants_metadata)
         if type(sending) is Sending and (<Sending>sending)._delivery is not None:
             # Accepted within the call. The slow path notes the context itself.
             note_context(<Delivery?>(<Sending>sending)._delivery, token)

@@ -463,13 +463,16 @@ def queued_delivery(Batch batch not None):
 
 
 def observe(Delivery delivery not None, callback):
-    """Call ``callback(delivery)`` when the outcome is known, without making the batch any more urgent."""
+    """Call ``callback(delivery)`` when the outcome is known, without making the batch any more urgent.
+
+    It is called while the batch is settled, before the loop's next turn: it may only make a note.
+    """
     cdef Batch batch
     locate(delivery)
     batch = delivery._batch
     delivery._flags |= SEEN
     if outcome_now(delivery) != PENDING:
-        batch.loop.call_soon(callback, delivery)
+        callback(delivery)
         return
     batch.add_observer(delivery._index, (delivery, callback, None))
 

@@ -1,5 +1,5 @@
 # The waiters of a record, and their waking. An awaiting task is represented by its future, a callback by a tuple
-# (delivery, callback, context), several waiters of one record by a list.
+# (delivery, callback, context), an observer by one whose context is None, several waiters of one record by a list.
 # Part of records.pyx. Uses records.pxd (Waker) and nothing of the other parts.
 
 # The number of records whose waiters are woken in one turn of the loop: each waiter takes a step before other tasks
@@ -37,7 +37,10 @@ cdef int wake_each(object loop, object waiter) except -1:
             wake_each(loop, each)
     elif type(waiter) is tuple:
         delivery, callback, context = <tuple>waiter
-        call_back(loop, callback, delivery, context)
+        if context is None:
+            callback(delivery)
+        else:
+            call_back(loop, callback, delivery, context)
     elif not waiter.done():
         waiter.set_result(None)
     return 0

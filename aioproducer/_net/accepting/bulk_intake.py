@@ -129,7 +129,7 @@ class BulkIntake:
                     refuse_record(delivery, at, error)
                 else:
                     self._refuse(delivery, at, error)
-                intake.tell(None, error, traces.pop(at, None))
+                intake.tell(error, traces.pop(at, None))
 
         def watched(delivery: Delivery) -> None:
             intake.watch(delivery, traces.pop(waiting.at, None))

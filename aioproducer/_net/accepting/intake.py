@@ -14,17 +14,19 @@ from aioproducer._callers.refusals import Reading, refusal_of
 from aioproducer._callers.threads import require_loop
 from aioproducer._core import (
     APPENDED,
+    INTERCEPTED,
     NO_ROOM_NOW,
+    SERIALIZED,
     Batch,
     BatchSettings,
     observe,
-    peek,
     queued_delivery,
     sending_of,
     settle_into,
 )
 from aioproducer._net.accepting.contexts import Contexts
 from aioproducer._net.accepting.pending import Pending
+from aioproducer._net.accepting.reports import Reports
 from aioproducer._net.accepting.serializing import Serializing, Unready, headers_of
 from aioproducer._net.runtime.first_step import Suspended
 from aioproducer._state.admission.checking import checked_seconds, checked_topic
@@ -64,8 +66,8 @@ class Call(NamedTuple):
     headers: Any
     timeout: Any
     max_block: Any = None
-    # Key and value are the results of the serializers.
-    serialized: bool = False
+    # What the fast path has done with it: nothing, INTERCEPTED, or SERIALIZED, after which it needs neither.
+    done: int = 0
 
 
 def times_of_call(now: float, max_block: float, timeout: float | None) -> tuple[float, float, float]:
@@ -179,6 +181,7 @@ class Intake:
         self.serializing = self.make_serializing(engine)
         self.partitioner = bind_partitioner(config.partitioner)
         self.interceptors = tuple(config.interceptors)
+        self.reports = Reports(engine.loop, self._acknowledged)
         self.contexts = Contexts(engine.tracer, engine.log, engine.loop)
         self.max_block = config.max_block_ms / 1000
         self.delivery_timeout = config.delivery_timeout_ms / 1000
@@ -199,6 +202,11 @@ class Intake:
     def answers_at_once(self) -> bool:
         """True when records only need serializers that are not awaited."""
         return not self.interceptors and not self.serializing.is_awaited and not self.contexts.of_records
+
+    @property
+    def intercepts_at_once(self) -> bool:
+        """True when the fast path may call the interceptors, before serializers that are not awaited."""
+        return bool(self.interceptors) and not self.serializing.is_awaited and not self.contexts.exist
 
     # -- send
 
@@ -243,7 +251,7 @@ class Intake:
     def _begun(
         self, call: Call, record: Record[Any, Any], context: CallContext | None, until: float
     ) -> ReadyRecord | Suspended[ReadyRecord]:
-        if call.serialized:
+        if call.done == SERIALIZED:
             headers = headers_of(record, context)
             taken = self.serializing.serialized(record, headers, record.key, record.value, context)
         else:
@@ -332,7 +340,7 @@ class Intake:
         try:
             delivery = self._taken_now(record, context, timeout)
         except KafkaError as error:
-            self.tell(None, error, trace)
+            self.tell(error, trace)
             raise
         return self.watch(delivery, trace)
 
@@ -464,7 +472,11 @@ class Intake:
             timestamp=call.timestamp,
             headers=call.headers,
         )
-        return run_on_send(self.interceptors, record, self.log) if self.interceptors else record
+        return record if call.done >= INTERCEPTED else self.intercept(record)
+
+    def intercept(self, record: Record[Any, Any]) -> Record[Any, Any]:
+        """The same for the record of a call."""
+        return run_on_send(self.interceptors, record, self.log)
 
     def choose(self, record: ReadyRecord, queues: TopicQueues) -> int | None:
         """Call the user's partitioner."""
@@ -503,30 +515,29 @@ class Intake:
         """Report the outcome of the record to the interceptors and to its span."""
         if self.interceptors or trace is not None:
             try:
-                observe(delivery, partial(self._acknowledged, trace=trace))
+                note = self.reports.note
+                observe(delivery, note if trace is None else partial(note, trace=trace))
             except OUT_OF_MEMORY:
                 # The record has its place: a missing report must not deny that.
                 self.log.warning("the process has no memory to report the outcome of a record")
         return delivery
 
-    def _acknowledged(self, delivery: Delivery, trace: RecordTrace | None) -> None:
-        # They only observe: their report does not make the failure seen by the sender.
-        _, error = peek(delivery)
-        metadata = None if error is not None else delivery.result()
-        address = None if trace is None else self.engine.address_of(delivery.topic, delivery.partition)
-        self.tell(metadata, error, trace, address)
-
-    def tell(
+    def _acknowledged(
         self,
+        delivery: Delivery,
         metadata: RecordMetadata | None,
         error: BaseException | None,
         trace: RecordTrace | None,
-        address: str | None = None,
     ) -> None:
-        """The record has its outcome."""
         run_on_acknowledgement(self.interceptors, metadata, error, self.log)
         if trace is not None:
-            trace.end(metadata, error, address)
+            trace.end(metadata, error, self.engine.address_of(delivery.topic, delivery.partition))
+
+    def tell(self, error: BaseException, trace: RecordTrace | None = None) -> None:
+        """Report a record that was refused."""
+        run_on_acknowledgement(self.interceptors, None, error, self.log)
+        if trace is not None:
+            trace.end(None, error)
 
 
 def no_place(cause: KafkaError, elapsed: float) -> DeliveryError:

@@ -38,6 +38,7 @@ class MockIntake(Intake):
     make_serializing = MockSerializing
     watches_each = True
     answers_at_once = False
+    intercepts_at_once = False
 
 
 class SendingAtOnce:
