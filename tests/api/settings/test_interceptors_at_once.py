@@ -186,7 +186,8 @@ async def test_every_record_that_is_seen_is_reported_once(
     def change(record: Record[Any, Any]) -> Record[Any, Any]:
         if rng.random() < 0.1:
             with_suppressed(lambda: producer.send_nowait("one", b"nested"))
-        return rng.choice(CHANGES)(record)
+        changed: Record[Any, Any] = rng.choice(CHANGES)(record)
+        return changed
 
     def serialize(data: Any) -> bytes:
         if rng.random() < 0.1:

@@ -397,4 +397,12 @@ CALLERS: Final = (
         "Of two tasks that are made of one send() one hangs: it continues where the other has ended.",
         "tests/api/sending/test_awaiting_send.py::test_steps_of_two_tasks_of_one_call",
     ),
+    _mutant(
+        "intercepted-twice",
+        "_net/accepting/intake.py",
+        "return record if call.done >= INTERCEPTED else self.intercept(record)",
+        "return record if call.done > INTERCEPTED else self.intercept(record)",
+        "A record that the compiled path leaves to the slow path is seen twice by its interceptors.",
+        "tests/api/settings/test_interceptors_at_once.py",
+    ),
 )

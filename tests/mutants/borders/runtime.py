@@ -84,4 +84,12 @@ RUNTIME: Final = (
         "A connection that has ended leaves its timer in the loop.",
         _NO_TIMERS,
     ),
+    _mutant(
+        "reports-lost-with-an-interrupt",
+        "_net/accepting/reports.py",
+        "            if self._settled:\n",
+        "            if not self._settled:\n",
+        "An interceptor that ends the program in a report takes the reports of other records with it.",
+        "tests/api/settings/test_interceptors_at_once.py",
+    ),
 )
