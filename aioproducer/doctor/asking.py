@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+import anyio
+
 from aioproducer._net.diagnosing.questions import Questions
+from aioproducer._net.diagnosing.servers import Server
 from aioproducer._state.connecting.endpoint import BrokerEndpoint, address_text
 from aioproducer._state.diagnosing.cluster import (
     ClockReading,
+    MuteServer,
     clock_finding,
     cluster_finding,
     mute_cluster,
     telemetry_finding,
+    with_mute_servers,
 )
 from aioproducer._state.diagnosing.finding import Finding
 from aioproducer._state.diagnosing.identity import (
@@ -23,12 +29,11 @@ from aioproducer._state.diagnosing.identity import (
     no_producer_ids,
     transaction_finding,
 )
-from aioproducer._state.diagnosing.topics import Wanted, is_compacted, topic_findings
+from aioproducer._state.diagnosing.topics import Wanted, is_compacted, topic_findings, unknown_topic
 from aioproducer._wire.error_codes import ERRORS, ErrorCode
-from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError, printable
+from aioproducer.errors import KafkaError, printable
 
 if TYPE_CHECKING:
-    from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.diagnosing.opening import Door
     from aioproducer._state.connecting.opening import BrokerVersions
     from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseBroker
@@ -52,16 +57,16 @@ class ClusterView:
 
 
 class Asking:
-    """Asks over the connections to the bootstrap servers."""
+    """Asks the bootstrap servers that were reached."""
 
     def __init__(
-        self, config: ProducerConfig, door: Door, connections: Mapping[str, Connection], record: Record
+        self, config: ProducerConfig, door: Door, servers: Mapping[str, Server], record: Record
     ) -> None:
         self._config = config
         self._door = door
-        self._connections = connections
+        self._servers = servers
         self._record = record
-        self._questions = Questions(list(connections.values()))
+        self._questions = Questions(servers.values())
 
     async def _noted(
         self, kind: str, target: str | None, phase: Phase, examine: Callable[[], Awaitable[Finding]]
@@ -96,33 +101,40 @@ class Asking:
 
     async def _cluster(self, view: ClusterView, phase: Phase) -> Finding:
         told: dict[str, str | None] = {}
-        errors: list[KafkaError] = []
+        mute: dict[str, KafkaError] = {}
 
-        async def ask(place: str, connection: Connection) -> None:
+        async def ask(place: str, server: Server) -> None:
             try:
-                answer = await Questions([connection]).metadata((), phase.limit())
+                answer = await Questions([server]).metadata((), phase.limit())
             except KafkaError as error:
-                errors.append(error)
+                mute[place] = error
                 return
             told[place] = answer.cluster_id
             if view.id in (None, answer.cluster_id):
                 view.id = answer.cluster_id
                 view.brokers |= {broker.node_id: broker for broker in answer.brokers}
 
-        await asyncio.gather(*(ask(*each) for each in self._connections.items()))
+        await asyncio.gather(*(ask(*each) for each in self._servers.items()))
+        # Those that answered are asked first from here on.
+        self._questions = Questions(sorted(self._servers.values(), key=lambda each: each.place in mute))
+        silent = await self._mute(mute, phase)
+        has_tls = self._door.security.tls_context is not None
         if not told:
-            return await self._mute(errors[0], phase)
+            return mute_cluster(silent, has_tls=has_tls)
         controller = await self._controller(view, phase)
         racks = {broker.node_id: broker.rack for broker in view.brokers.values()}
-        return cluster_finding(told, racks, controller)
+        return with_mute_servers(cluster_finding(told, racks, controller), silent, has_tls=has_tls)
 
-    async def _mute(self, error: KafkaError, phase: Phase) -> Finding:
+    async def _mute(self, errors: Mapping[str, KafkaError], phase: Phase) -> list[MuteServer]:
         """The brokers tell their versions and nothing else: a listener for SASL ends other connections."""
-        offered: Sequence[str] = ()
+        offers: Sequence[tuple[str, ...] | None] = [None] * len(errors)
         if self._door.security.authenticate is None:
-            endpoint = BrokerEndpoint.bootstrap(*self._config.bootstrap_servers[0])
-            offered = await self._door.offered_at(endpoint, phase.limit())
-        return mute_cluster(error, offered, has_tls=self._door.security.tls_context is not None)
+            servers = [self._servers[place] for place in errors]
+            offers = await asyncio.gather(*(server.offered(phase.limit()) for server in servers))
+        return [
+            MuteServer(place, str(error), offer or ())
+            for (place, error), offer in zip(errors.items(), offers, strict=True)
+        ]
 
     async def _controller(self, view: ClusterView, phase: Phase) -> int | None:
         try:
@@ -143,7 +155,7 @@ class Asking:
 
     def telemetry(self) -> None:
         """The metrics of clients."""
-        versions: list[BrokerVersions] = [each.versions for each in self._connections.values()]
+        versions: list[BrokerVersions] = [each.versions for each in self._servers.values()]
         self._record.note("telemetry", None, telemetry_finding(versions))
 
     # ------------------------------------------------------------------------------------------ identities
@@ -159,12 +171,11 @@ class Asking:
             return
 
         async def examine() -> Finding:
-            try:
-                code = await self._settled(
-                    lambda: self._questions.producer_id(phase.limit()), lambda code: code, phase
-                )
-            except ProtocolError as error:
-                return no_producer_ids(error)
+            if not self._questions.give_producer_ids():
+                return no_producer_ids()
+            code = await self._settled(
+                lambda: self._questions.producer_id(phase.limit()), lambda code: code, phase
+            )
             return idempotence_finding(code)
 
         await self._noted("idempotence", None, phase, examine)
@@ -192,15 +203,16 @@ class Asking:
                 f"{printable(transactional_id)}: the coordinator {place} cannot be reached: {error}",
                 f"See the advice for broker {found.node_id}.",
             )
+        server = Server(self._door, endpoint, connection)
         try:
-            questions = Questions([connection])
+            questions = Questions([server])
             facts = await self._settled(
                 lambda: questions.transaction(transactional_id, place, phase.limit()),
                 lambda answer: 0 if answer is None else answer.code,
                 phase,
             )
         finally:
-            connection.close()
+            server.close()
         if facts is None:
             return Finding.skip(f"coordinator {place}; the brokers do not describe transactions (Kafka 3.0)")
         return transaction_finding(transactional_id, facts, time.time())
@@ -216,41 +228,49 @@ class Asking:
         with self._record.expecting(*(("topic", name) for name in names)), phase.scope():
             try:
                 answer = await self._questions.metadata(names, phase.limit())
-                settings = await self._topic_settings(names, phase)
-                creates = await self._creates_topics(answer, view, phase)
             except KafkaError as error:
                 for name in names:
                     finding = Finding.fail(str(error), "Look at the log of this broker.")
                     self._record.note("topic", name, finding, self._record.now() - began)
                 return {}
-            wanted = Wanted(self._config.acks == -1, self._config.max_request_size, unreachable, creates)
-            for topic in answer.topics:
-                name = topic.name or ""
-                for finding in topic_findings(topic, settings.get(name), wanted):
+            # Without their answers the topics can be examined nevertheless: they get half of the time.
+            half = phase.limit() / 2
+            (settings, unread), creates = await asyncio.gather(
+                self._topic_settings(names, half), self._creates_topics(answer, view, half)
+            )
+            wanted = Wanted(
+                self._config.acks == -1, self._config.max_request_size, unreachable, creates, unread
+            )
+            found = {topic.name or "": topic for topic in answer.topics}
+            for name in names:
+                topic = found.get(name)
+                findings = (
+                    [unknown_topic()] if topic is None else topic_findings(topic, settings.get(name), wanted)
+                )
+                for finding in findings:
                     self._record.note("topic", name, finding, self._record.now() - began)
                     if finding.detail.get("writable"):
                         writable[name] = is_compacted(settings.get(name))
         return writable
 
     async def _topic_settings(
-        self, names: Sequence[str], phase: Phase
-    ) -> Mapping[str, Mapping[str, str | None] | None]:
+        self, names: Sequence[str], limit: float
+    ) -> tuple[Mapping[str, Mapping[str, str | None] | None], str | None]:
+        """The settings of each topic, or the reason for which no broker tells them."""
         try:
-            return await self._questions.topic_settings(names, phase.limit())
-        except BrokerUnavailableError:
-            raise
-        except KafkaError:
-            return {}
+            return await self._questions.topic_settings(names, limit), None
+        except KafkaError as error:
+            return {}, str(error)
 
-    async def _creates_topics(self, answer: MetadataResponse, view: ClusterView, phase: Phase) -> bool | None:
-        missing = any(topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in answer.topics)
-        if not missing:
+    async def _creates_topics(self, answer: MetadataResponse, view: ClusterView, limit: float) -> bool | None:
+        """Whether a missing topic would be created; None where none is missing, or nothing tells it in this time."""
+        if all(topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in answer.topics):
             return None
-        for node_id in view.brokers:
-            try:
-                told = await self._questions.creates_topics(node_id, phase.limit())
-            except KafkaError:
-                continue
-            if told is not None:
-                return told
+        with anyio.move_on_after(limit):
+            # Only the broker itself tells its settings, and any one of them may be at the other end.
+            for node_id in view.brokers:
+                with contextlib.suppress(KafkaError):
+                    told = await self._questions.creates_topics(node_id, limit)
+                    if told is not None:
+                        return told
         return None

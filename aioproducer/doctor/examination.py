@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 import anyio
 
 from aioproducer._net.connecting.security import PLAINTEXT
-from aioproducer._net.diagnosing.opening import Door, FirstLogin
+from aioproducer._net.diagnosing.opening import Door
 from aioproducer._net.diagnosing.preparing import prepared
 from aioproducer._state.admission.checking import checked_timeout, checked_topic
 from aioproducer._state.diagnosing.addresses import Settings, own_certificate
-from aioproducer._state.diagnosing.configured import config_finding, unusable
+from aioproducer._state.diagnosing.configured import config_finding
 from aioproducer._state.diagnosing.finding import Finding
 from aioproducer.config import checked_transactional_id, require_config
 from aioproducer.doctor.asking import Asking, ClusterView
-from aioproducer.doctor.budget import Budget
+from aioproducer.doctor.budget import Budget, Phase
+from aioproducer.doctor.configuring import unusable
 from aioproducer.doctor.probe import probe as send_probe
 from aioproducer.doctor.reaching import AT_ONCE, Bootstrap, Brokers
 from aioproducer.doctor.record import Record
@@ -114,7 +115,6 @@ class Examination:
         door = Door(
             self._config,
             PLAINTEXT if security is None else security,
-            FirstLogin(self._timeout / 3),
             only_tcp=security is None,
         )
         bootstrap = Bootstrap(door, self._settings, self._record, budget.phase("bootstrap"))
@@ -122,8 +122,7 @@ class Examination:
             await bootstrap.reach(self._config.bootstrap_servers)
             await self._examine_cluster(door, bootstrap, budget)
         finally:
-            for connection in bootstrap.connections.values():
-                connection.close()
+            bootstrap.close()
 
     async def _prepare(self, budget: Budget) -> SecurityProtocol | None:
         """Read the files and secrets of the settings; None where they cannot be used."""
@@ -149,8 +148,8 @@ class Examination:
 
     async def _examine_cluster(self, door: Door, bootstrap: Bootstrap, budget: Budget) -> None:
         view: ClusterView | None = None
-        asking = Asking(self._config, door, bootstrap.connections, self._record)
-        if bootstrap.connections:
+        asking = Asking(self._config, door, bootstrap.servers, self._record)
+        if bootstrap.servers:
             view = await asking.cluster(budget.phase("cluster"))
             if view is None:
                 self._skip("no bootstrap server tells the cluster", but=("cluster",))
@@ -183,11 +182,9 @@ class Examination:
             needs_keys = await asking.topics(self._topics, unreachable, view, budget.phase("topics"))
             phase = budget.phase("probe")
             with phase.scope():
-                await asyncio.gather(
-                    *(self._probe(topic, needs_keys.get(topic), phase.limit()) for topic in probed)
-                )
+                await asyncio.gather(*(self._probe(topic, needs_keys.get(topic), phase) for topic in probed))
 
-    async def _probe(self, topic: str, needs_key: bool | None, limit: float) -> None:
+    async def _probe(self, topic: str, needs_key: bool | None, phase: Phase) -> None:
         if needs_key is None:
             self._record.note(
                 "probe", topic, Finding.skip("the topic cannot be written to, or was not examined")
@@ -195,7 +192,7 @@ class Examination:
             return
         async with self._probing:
             began = self._record.now()
-            finding = await send_probe(self._config, topic, limit, needs_key=needs_key)
+            finding = await send_probe(self._config, topic, phase.limit(), needs_key=needs_key)
             self._record.note("probe", topic, finding, self._record.now() - began)
 
     def _skip(self, why: str, but: tuple[str, ...] = ()) -> None:

@@ -18,6 +18,7 @@ __all__ = ["probe"]
 
 _VALUE: Final = b"aioproducer doctor"
 _HEADER: Final = "aioproducer.doctor"
+_SHARE: Final = 0.95
 
 
 class _Witness:
@@ -32,20 +33,22 @@ class _Witness:
 
 
 async def probe(config: ProducerConfig, topic: str, limit: float, *, needs_key: bool) -> Finding:
-    """Send one record to this topic, and wait for its acknowledgement."""
+    """Send one record to this topic, and wait for its acknowledgement, at most `limit` seconds in all."""
+    # The rest is for the end: the error of the producer has the outcome, and that of a time limit around it has none.
+    limit *= _SHARE
     loop, witness = asyncio.get_running_loop(), _Witness()
     producer: Producer[Any, Any] = Producer.from_config(_configured(config, witness, limit))
     try:
-        async with asyncio.timeout(limit), producer:
+        async with producer:
             began = loop.time()
             delivery = await producer.send(
-                topic, _VALUE, key=_VALUE if needs_key else None, headers=[(_HEADER, b"")]
+                topic, _VALUE, key=_VALUE if needs_key else None, headers=[(_HEADER, b"")], timeout=limit
             )
             accepted = loop.time()
             metadata = await delivery
             answered = loop.time()
             throttled = sum(each.throttle_seconds for each in producer.stats().connections)
-    except (KafkaError, TimeoutError) as error:
+    except KafkaError as error:
         return failed_probe(error)
     report = witness.report
     written = accepted if report is None or report.written_at is None else report.written_at
@@ -64,8 +67,7 @@ async def probe(config: ProducerConfig, topic: str, limit: float, *, needs_key: 
 
 def _configured(config: ProducerConfig, witness: _Witness, limit: float) -> ProducerConfig:
     """The settings of the user for one plain record. Without a transactional id: to initialize it would fence its owner."""
-    # Half of the time to be accepted, half to be acknowledged: the error of the producer has the outcome.
-    milliseconds = max(1, int(limit * 500))
+    milliseconds = max(1, int(limit * 1000))
     return config.evolve(
         transactional_id=None,
         transaction_timeout_ms=60_000,

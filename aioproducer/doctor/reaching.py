@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from aioproducer._net.connecting.dialing import SOCKETS, resolve
 from aioproducer._net.diagnosing.questions import Questions
+from aioproducer._net.diagnosing.servers import Server
 from aioproducer._state.connecting.endpoint import BrokerEndpoint, joined
 from aioproducer._state.diagnosing.addresses import Settings, address_findings, name_finding, nameless_finding
 from aioproducer._state.diagnosing.advertised import (
@@ -35,6 +40,14 @@ __all__ = ["AT_ONCE", "Bootstrap", "Brokers"]
 AT_ONCE: Final = 20
 
 
+@attrs.frozen
+class _Route:
+    """One address of a server, and the target of its checks."""
+
+    address: str
+    target: str
+
+
 class _Reaching:
     """Opens connections, a limited number at once."""
 
@@ -51,7 +64,7 @@ class _Reaching:
 
     async def _open(self, endpoint: BrokerEndpoint, address: str) -> tuple[Opening, Connection | None]:
         async with self._at_once:
-            return await self._door.open(endpoint, address, self._phase.limit())
+            return await self._door.open(endpoint, address, self._phase.limit)
 
     async def _all(self, work: Iterable[Awaitable[None]]) -> None:
         """Do all of this at the same time, until the phase ends."""
@@ -66,11 +79,11 @@ class _Reaching:
 
 
 class Bootstrap(_Reaching):
-    """The addresses of `bootstrap.servers`, with the connections that were opened."""
+    """The addresses of `bootstrap.servers`, and those that lead to a broker, by address and port."""
 
     def __init__(self, door: Door, settings: Settings, record: Record, phase: Phase) -> None:
         super().__init__(door, settings, record, phase)
-        self.connections: dict[str, Connection] = {}
+        self.servers: dict[str, Server] = {}
         self._came_by: set[str] = set()
 
     @property
@@ -85,17 +98,36 @@ class Bootstrap(_Reaching):
         addresses: dict[str, list[str]] = {}
         with self._record.expecting(*(("dns", host) for host in hosts)):
             await self._look_up({host: ports[host] for host in hosts}, addresses)
-        found = [server for server in servers if server.host in addresses]
+        found = [BrokerEndpoint.bootstrap(*server) for server in servers if server.host in addresses]
+        routes = self._routes(found, addresses)
         places = [
-            (str(step), joined(address, server.port))
-            for server in found
-            for address in addresses[server.host]
+            (str(step), route.target)
+            for each in routes.values()
+            for route in each
             for step in self._settings.steps()
         ]
         with self._record.expecting(*places):
-            await self._all(
-                self._server(BrokerEndpoint.bootstrap(*server), addresses[server.host]) for server in found
-            )
+            await self._all(itertools.starmap(self._server, routes.items()))
+
+    def _routes(
+        self, endpoints: Sequence[BrokerEndpoint], addresses: Mapping[str, Sequence[str]]
+    ) -> dict[BrokerEndpoint, list[_Route]]:
+        """The addresses of each server. One that several names lead to is examined once: only TLS depends on the name."""
+        names: dict[str, list[BrokerEndpoint]] = defaultdict(list)
+        for endpoint in endpoints:
+            for address in addresses[endpoint.host]:
+                names[joined(address, endpoint.port)].append(endpoint)
+        routes: dict[BrokerEndpoint, list[_Route]] = defaultdict(list)
+        for endpoint in endpoints:
+            for address in addresses[endpoint.host]:
+                place = joined(address, endpoint.port)
+                if len(names[place]) == 1:
+                    routes[endpoint].append(_Route(address, place))
+                elif self._settings.has_tls:
+                    routes[endpoint].append(_Route(address, f"{endpoint.name} ({place})"))
+                elif names[place][0] is endpoint:
+                    routes[endpoint].append(_Route(address, place))
+        return routes
 
     async def _look_up(self, hosts: Mapping[str, int], addresses: dict[str, list[str]]) -> None:
         """Look all names up; one without an address is a failure where no other has any."""
@@ -115,21 +147,26 @@ class Bootstrap(_Reaching):
         for name, (error, took) in failures.items():
             self._record.note("dns", name, nameless_finding(name, error, is_only=not addresses), took)
 
-    async def _server(self, endpoint: BrokerEndpoint, addresses: Sequence[str]) -> None:
-        opened = await asyncio.gather(*(self._open(endpoint, address) for address in addresses))
+    async def _server(self, endpoint: BrokerEndpoint, routes: Sequence[_Route]) -> None:
+        opened = await asyncio.gather(*(self._open(endpoint, route.address) for route in routes))
         is_reached = any(connection is not None for _, connection in opened)
-        for opening, connection in opened:
+        for route, (opening, connection) in zip(routes, opened, strict=True):
             if connection is not None:
                 self._came_by |= {opening.host, opening.address}
-                # Two names may have the same address.
-                if self.connections.setdefault(opening.place, connection) is not connection:
-                    connection.close()
-            self._note(opening, is_reached=is_reached)
+                self._keep(opening.place, Server(self._door, endpoint, connection, opening.address))
+            found = address_findings(opening, self._settings, time.time(), is_reached=is_reached)
+            for step, finding in found.items():
+                self._record.note(str(step), route.target, finding, opening.seconds.get(step, 0.0))
 
-    def _note(self, opening: Opening, *, is_reached: bool) -> None:
-        found = address_findings(opening, self._settings, time.time(), is_reached=is_reached)
-        for step, finding in found.items():
-            self._record.note(str(step), opening.place, finding, opening.seconds.get(step, 0.0))
+    def _keep(self, place: str, server: Server) -> None:
+        # Two names may have the same address.
+        if self.servers.setdefault(place, server) is not server:
+            server.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for server in self.servers.values():
+            server.close()
 
 
 class Brokers(_Reaching):
@@ -172,20 +209,24 @@ class Brokers(_Reaching):
         except KafkaError as error:
             return unresolved(broker, error)
         opened = await asyncio.gather(*(self._open(endpoint, address) for address in addresses))
-        connections = [connection for _, connection in opened if connection is not None]
+        servers = [
+            Server(self._door, endpoint, connection, opening.address)
+            for opening, connection in opened
+            if connection is not None
+        ]
         openings = [opening for opening, _ in opened]
         try:
-            identity = await self._identity(broker, connections)
+            identity = await self._identity(broker, servers)
         except KafkaError as error:
             return mute_finding(broker, error)
         finally:
-            for connection in connections:
-                connection.close()
+            for server in servers:
+                server.close()
         return broker_finding(
             broker, openings, identity, self._settings, cluster_id=self._cluster_id, now=time.time()
         )
 
-    async def _identity(self, broker: Advertised, connections: Sequence[Connection]) -> Identity | None:
-        if not connections:
+    async def _identity(self, broker: Advertised, servers: Sequence[Server]) -> Identity | None:
+        if not servers:
             return None
-        return await Questions(connections).identity(broker.node_id, self._phase.limit())
+        return await Questions(servers).identity(broker.node_id, self._phase.limit())

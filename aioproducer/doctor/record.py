@@ -34,27 +34,28 @@ class Record:
         self._expected: set[tuple[str, str | None]] = set()
         # In the order in which they were first named: that of their ends is by chance.
         self._order: dict[tuple[str, str | None], int] = {}
-        self._began = self._ended = 0.0
-        self._is_over = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._began = 0.0
+        self._ended: float | None = None
 
     def begin(self) -> None:
         """The examination begins."""
-        self._began = self._ended = self.now()
+        self._loop = asyncio.get_running_loop()
+        self._began = self.now()
 
     def end(self) -> None:
         """The examination is over."""
-        self._ended, self._is_over = self.now(), True
+        self._ended = self.now()
 
     def now(self) -> float:
-        """The time of the event loop."""
-        return asyncio.get_running_loop().time()
+        """The time of the event loop; 0 before the beginning."""
+        return 0.0 if self._loop is None else self._loop.time()
 
     def note(self, kind: str, target: str | None, finding: Finding, seconds: float = 0.0) -> None:
         """One more check."""
         self._expected.discard((kind, target))
         self._order.setdefault((kind, target), len(self._order))
         self._checks.append(Check.of(kind, target, finding, seconds))
-        self._ended = self.now()
 
     @contextmanager
     def expecting(self, *places: tuple[str, str | None]) -> Iterator[None]:
@@ -74,4 +75,5 @@ class Record:
             [*self._checks, *unfinished],
             key=lambda check: (IDS.index(check.id), self._order[check.id, check.target]),
         )
-        return Report(tuple(checks), self._ended - self._began, self._strict, self._is_over)
+        until = self.now() if self._ended is None else self._ended
+        return Report(tuple(checks), until - self._began, self._strict, self._ended is not None)

@@ -7,8 +7,8 @@ from typing import Any, Final, Self
 
 import attrs
 
-from aioproducer._state.diagnosing.configured import unusable
 from aioproducer._state.diagnosing.finding import Finding, Status
+from aioproducer.doctor.configuring import unusable
 from aioproducer.errors import ConfigurationError
 
 __all__ = ["IDS", "Check", "Report", "refused"]

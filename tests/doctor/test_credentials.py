@@ -48,6 +48,36 @@ async def test_credentials_that_are_refused() -> None:
     assert len(tried) <= 2  # the messages of one exchange
 
 
+async def test_refused_credentials_are_tried_once_however_long_that_takes() -> None:
+    """No other broker is asked before the answer of the first one is known."""
+    async with EmbeddedKafka(brokers=3, users=USERS, mechanisms=["PLAIN"]) as kafka:
+        kafka.faults.delay(0.9, api="SaslAuthenticate", before=True, times=None)
+        report = await examined(kafka.bootstrap_servers, timeout=1.2, **settings("wrong", "PLAIN"))
+        tried = [request for request in kafka.requests if request.api == "SaslAuthenticate"]
+    assert sorted(check.status for check in of(report, "sasl")) == ["fail", "skip", "skip"]
+    assert len(tried) == 1
+
+
+async def test_a_broker_that_does_not_answer_the_credentials() -> None:
+    """The others are tried after it, one after the other, until one has answered."""
+    async with EmbeddedKafka(brokers=3, users=USERS, mechanisms=["PLAIN"]) as kafka:
+        kafka.faults.silence(api="SaslAuthenticate", times=1)
+        report = await examined(kafka.bootstrap_servers, timeout=0.6, **settings(CANARY, "PLAIN"))
+    assert sorted(check.status for check in of(report, "sasl")) == ["fail", "ok", "ok"]
+    assert {check.status for check in of(report, "brokers")} == {"ok"}
+
+
+async def test_a_listener_without_sasl() -> None:
+    """Kafka is there, and takes no credentials: the password is not sent."""
+    async with EmbeddedKafka() as kafka:
+        report = await examined(kafka.bootstrap_servers, **settings())
+        assert "SaslAuthenticate" not in {request.api for request in kafka.requests}
+    check = one(report, "sasl")
+    assert (check.status, check.summary) == ("fail", "the listener takes no credentials")
+    assert check.advice == "Set security.protocol to PLAINTEXT, or use the port of a listener with SASL."
+    assert one(report, "protocol").status == "ok"
+
+
 async def test_a_mechanism_that_is_not_offered() -> None:
     """The finding has the offer."""
     async with EmbeddedKafka(users=USERS, mechanisms=["SCRAM-SHA-256"]) as kafka:

@@ -410,3 +410,151 @@ async def test_a_broker_without_producer_ids_and_a_producer_that_wants_none(kafk
     kafka.faults.alter(without, api="ApiVersions", times=None)
     report = await examined(kafka.bootstrap_servers, "orders", enable_idempotence=False)
     assert "producer ids" not in str(bad(report))
+
+
+@pytest.mark.parametrize("api", ["DescribeQuorum", "InitProducerId", "FindCoordinator", "DescribeConfigs"])
+async def test_one_question_without_an_answer(api: str) -> None:
+    """It ends its own connection: the other steps are examined all the same."""
+    steps = {
+        "DescribeQuorum": "clock",
+        "InitProducerId": "idempotence",
+        "FindCoordinator": "transactions",
+        "DescribeConfigs": "topic",
+    }
+    async with EmbeddedKafka() as kafka:
+        kafka.create_topic("orders", 2)
+        kafka.faults.silence(api=api, times=None)
+        report = await examined(kafka.bootstrap_servers, "orders", transactional_id="shop", timeout=0.6)
+    not_fine = {check.id for check in report.checks if check.status is not Status.OK}
+    assert not_fine == {steps[api]}
+
+
+async def test_settings_that_no_broker_tells(kafka: EmbeddedKafka) -> None:
+    """The topic can be used: it is a warning, and the rest of it is examined."""
+    kafka.faults.silence(api="DescribeConfigs", times=None)
+    report = await examined(kafka.bootstrap_servers, "orders", probe=True, timeout=0.6)
+    unknown, whole = of(report, "topic")
+    assert (unknown.status, whole.status) == (Status.WARN, Status.OK)
+    assert unknown.summary.startswith("its settings are not known: ")
+    assert unknown.advice == (
+        "Examine again, with a longer --timeout: min.insync.replicas and max.message.bytes were not examined."
+    )
+    assert whole.summary == "6 partitions × 3 replicas, writable"  # noqa: RUF001
+    assert one(report, "probe").status is Status.OK
+
+
+async def test_a_missing_topic_beside_settings_that_no_broker_tells(kafka: EmbeddedKafka) -> None:
+    """It is missing, and not out of time."""
+    kafka.faults.silence(api="DescribeConfigs", times=None)
+    check = one(await examined(kafka.bootstrap_servers, "nope", timeout=0.6), "topic")
+    assert (check.status, check.detail["would_be_created"]) == (Status.FAIL, None)
+    assert check.summary == "it does not exist; whether the first record would create it is not known"
+    assert (
+        check.advice == "Check the name, or create the topic with the partitions and replicas that it needs."
+    )
+
+
+async def test_a_topic_that_the_answer_does_not_have(kafka: EmbeddedKafka) -> None:
+    """It was examined in time, and no broker described it."""
+    kafka.faults.alter(lambda answer: answer._replace(topics=[]), api="Metadata", times=None)
+    check = one(await examined(kafka.bootstrap_servers, "orders"), "topic")
+    assert (check.status, check.summary) == (Status.FAIL, "the brokers' answer does not have it")
+
+
+async def test_an_answer_about_producer_ids_that_cannot_be_read(kafka: EmbeddedKafka) -> None:
+    """The brokers have producer ids: to do without them is no advice."""
+    kafka.faults.garbage(api="InitProducerId", times=None)
+    check = one(await examined(kafka.bootstrap_servers), "idempotence")
+    assert check.status is Status.FAIL
+    assert "enable.idempotence" not in (check.advice or "")
+
+
+async def test_a_probe_has_its_whole_time(kafka: EmbeddedKafka) -> None:
+    """An acknowledgement in the second half of the limit is one."""
+    kafka.faults.delay(0.7, api="Produce", times=1)
+    report = await examined(kafka.bootstrap_servers, "orders", probe=True, timeout=1.0)
+    check = one(report, "probe")
+    assert (check.status, len(kafka.records("orders"))) == (Status.OK, 1)
+    assert check.detail["network_ms"] >= 700
+
+
+async def test_a_probe_without_an_answer(kafka: EmbeddedKafka) -> None:
+    """The failure has a text, and the outcome."""
+    kafka.faults.silence(api="Produce", times=None)
+    check = one(await examined(kafka.bootstrap_servers, "orders", probe=True, timeout=0.6), "probe")
+    assert (check.status, check.detail["outcome"]) == (Status.FAIL, "UNKNOWN")
+    assert check.summary.startswith("no acknowledgement within the record's delivery timeout")
+    assert "it may have been written" in check.summary
+
+
+async def test_an_interrupted_examination_tells_its_time(kafka: EmbeddedKafka) -> None:
+    """It counts until the interruption, and not until the last finished check."""
+    kafka.faults.silence(api="InitProducerId", times=None)
+    examination = Examination(ProducerConfig(kafka.bootstrap_servers), timeout=60)
+    task = asyncio.create_task(examination.run())
+    loop = asyncio.get_running_loop()
+    await until(lambda: any(request.api == "InitProducerId" for request in kafka.requests))
+    since = loop.time()
+    first = examination.report.seconds
+    await until(lambda: loop.time() - since > 0.05)
+    task.cancel()
+    assert examination.report.seconds >= first + 0.05
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_two_names_of_one_address(kafka: EmbeddedKafka) -> None:
+    """It is examined once."""
+    port = kafka.brokers[0].port
+    report = await examined(f"127.0.0.1:{port},localhost:{port}")
+    assert [check.target for check in of(report, "dns")] == ["127.0.0.1", "localhost"]
+    assert [one(report, kind).target for kind in ("tcp", "protocol")] == [f"127.0.0.1:{port}"] * 2
+
+
+async def test_one_of_two_bootstrap_servers_wants_sasl(kafka: EmbeddedKafka) -> None:
+    """Each of them is asked; beside a server that tells the cluster it is a warning."""
+    async with EmbeddedKafka(users={"alice": "canary-7"}, mechanisms=["PLAIN"]) as secured:
+        check = one(await examined(f"{kafka.bootstrap_servers},{secured.bootstrap_servers}"), "cluster")
+        assert check.status is Status.WARN
+        place = secured.brokers[0].address
+        assert f"{place} does not tell the cluster: the listener wants SASL; it offers PLAIN" in check.summary
+        assert "Set security.protocol to SASL_PLAINTEXT" in (check.advice or "")
+        kafka.faults.silence(api="Metadata", times=None)
+        servers = f"{kafka.brokers[0].address},{secured.bootstrap_servers}"
+        check = one(await examined(servers, timeout=0.6), "cluster")
+    assert check.status is Status.FAIL
+    assert f"{place}: the listener wants SASL; it offers PLAIN" in check.summary
+    assert "Set security.protocol to SASL_PLAINTEXT" in (check.advice or "")
+
+
+def test_each_problem_of_a_configuration_has_its_own_advice() -> None:
+    """The values and the meaning of the setting; unknown names are to be corrected."""
+    with pytest.raises(ConfigurationError) as caught:
+        ProducerConfig("localhost:9092", acks=7, linger_ms=-1, foo=3)  # type: ignore[arg-type, call-arg]
+    advice = {check.summary.partition(":")[0]: check.advice or "" for check in refused(caught.value).checks}
+    assert set(advice) == {"acks=7", "linger_ms=-1", "foo"}
+    assert advice["acks=7"].startswith("Values of acks: ")
+    assert advice["linger_ms=-1"].startswith("Values of linger.ms: ")
+    assert advice["foo"].startswith("Correct the name, or remove it.")
+
+
+async def test_secrets_that_are_not_read_in_time() -> None:
+    """The finding names what hangs, and not an empty error."""
+
+    async def never() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    check = one(
+        await examined(
+            "127.0.0.1:1",
+            timeout=0.2,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="SCRAM-SHA-256",
+            sasl_username="alice",
+            sasl_password=never,
+        ),
+        "config",
+    )
+    assert check.summary == "the files and secrets of the settings were not read in time"
+    assert "one of them hangs" in (check.advice or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -47,7 +48,7 @@ async def shell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def listening(script: Script) -> AsyncIterator[int]:
+async def listening(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """The port of a program."""
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -58,7 +59,7 @@ async def listening(script: Script) -> AsyncIterator[int]:
         finally:
             writer.close()
 
-    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls) as server:
         yield server.sockets[0].getsockname()[1]
 
 
@@ -136,6 +137,51 @@ async def test_tls_settings_for_a_web_server() -> None:
             timeout=SHORT,
         )
     assert "a web server" in one(report, "tls").summary
+
+
+async def test_plaintext_settings_for_a_web_server_with_tls() -> None:
+    """It is no listener of Kafka: to set security.protocol is no advice."""
+    async with listening(web, certificates().broker_context()) as port:
+        check = one(await examined(f"localhost:{port}", timeout=SHORT), "protocol")
+    assert check.summary == "a web server answers at this port, over TLS"
+    assert "belongs to a web server" in (check.advice or "")
+
+
+async def test_credentials_for_a_listener_with_another_security() -> None:
+    """The advice keeps the credentials."""
+    sasl = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "alice", "sasl_password": "x"}
+    async with EmbeddedKafka(tls=certificates().broker_context()) as kafka:
+        report = await examined(kafka.bootstrap_servers, security_protocol="SASL_PLAINTEXT", **sasl)
+    assert one(report, "protocol").summary == "the port speaks TLS"
+    assert one(report, "protocol").advice == (
+        "Set security.protocol to SASL_SSL, or use the port of a listener without TLS."
+    )
+    async with EmbeddedKafka() as kafka:
+        report = await examined(
+            f"localhost:{kafka.brokers[0].port}",
+            security_protocol="SASL_SSL",
+            ssl_truststore_certificates=certificates().authority,
+            **sasl,
+        )
+    check = of(report, "tls")[-1]
+    assert check.summary == "the port speaks Kafka without TLS"
+    assert check.advice == "Set security.protocol to SASL_PLAINTEXT, or use the port of a listener with TLS."
+
+
+async def test_two_names_of_one_address_with_tls() -> None:
+    """Each has checks of its own: the certificate may cover one of them only."""
+    made = certificates()
+    async with EmbeddedKafka(tls=made.broker_context(made.issue(hosts=("localhost",)))) as kafka:
+        port = kafka.brokers[0].port
+        report = await examined(
+            f"127.0.0.1:{port},localhost:{port}",
+            security_protocol="SSL",
+            ssl_truststore_certificates=made.authority,
+        )
+    assert {check.target: check.status for check in of(report, "tls")} == {
+        f"127.0.0.1:{port} (127.0.0.1:{port})": "fail",
+        f"localhost:{port} (127.0.0.1:{port})": "warn",
+    }
 
 
 async def test_a_name_that_the_certificate_does_not_cover() -> None:

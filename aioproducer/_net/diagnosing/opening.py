@@ -13,14 +13,15 @@ import anyio
 import attrs
 
 from aioproducer._net.connecting.connection.asking import ask
-from aioproducer._net.connecting.dialing import SOCKETS, Attempts, dial, meaning
+from aioproducer._net.connecting.dialing import SOCKETS, Attempts, Network, dial, meaning
 from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
 from aioproducer._net.diagnosing.peers import peer_at, presented_certificate
 from aioproducer._state.connecting.allowed import require_allowed
-from aioproducer._state.connecting.dialogue import Ask, Await, Dialogue
+from aioproducer._state.connecting.dialogue import Ask, Dialogue
 from aioproducer._state.diagnosing.facts import Opening, Peer, Step, Tls
 from aioproducer._wire.apis import SASL_HANDSHAKE
 from aioproducer._wire.codec import decode_response
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from aioproducer.errors import AuthenticationError, KafkaError
 from aioproducer.security.tls.certificate import read_certificate
@@ -32,41 +33,49 @@ if TYPE_CHECKING:
     from aioproducer._state.connecting.sessions import AuthenticatedSession
     from aioproducer.config import ProducerConfig
 
-__all__ = ["Door", "FirstLogin"]
+__all__ = ["Door"]
 
 # The mechanisms that a broker offers are part of its answer to any other one.
 _NO_MECHANISM = "NONE-OF-THESE"
 
 
-class FirstLogin:
-    """The first authentication of an examination; others wait for it: refused credentials are not tried again and again.
+class Logins:
+    """The authentications of an examination: until the answer to the first one is known, there is no other.
 
-    They wait for a part of their time only: a broker that does not answer holds up no other.
+    Refused credentials are not tried again: many attempts may lock an account. A broker that does not answer leaves the
+    question open, and the next one is asked it.
     """
 
-    def __init__(self, longest_wait: float) -> None:
-        self._longest_wait = longest_wait
-        self._begun = False
-        self._over = asyncio.Event()
+    def __init__(self) -> None:
+        self._are_accepted = False
+        self._present: asyncio.Event | None = None
         self.refusal: AuthenticationError | None = None
 
-    async def turn(self) -> AuthenticationError | None:
-        """Wait for the first authentication; gives its refusal."""
-        if self._begun:
-            with anyio.move_on_after(self._longest_wait):
-                await self._over.wait()
-        self._begun = True
-        return self.refusal
+    def begin(self) -> bool:
+        """Whether an authentication may begin now; then `ended()` must follow."""
+        if self._present is not None or self.refusal is not None:
+            return False
+        if not self._are_accepted:
+            self._present = asyncio.Event()
+        return True
 
     def ended(self, error: BaseException | None) -> None:
         """An authentication is over."""
-        if isinstance(error, AuthenticationError) and error.reason in ("credentials", "mechanism", "token"):
+        if isinstance(error, AuthenticationError) and error.reason in ("credentials", "token"):
             self.refusal = error
-        self._over.set()
+        self._are_accepted = self._are_accepted or error is None
+        if self._present is not None:
+            self._present.set()
+            self._present = None
+
+    async def answered(self) -> None:
+        """Wait for the end of the present authentication."""
+        if self._present is not None:
+            await self._present.wait()
 
 
-class _Skipped(Exception):  # noqa: N818  # no failure: it ends an opening that goes no further
-    """The credentials were refused elsewhere."""
+class _Postponed(Exception):  # noqa: N818  # no failure: it ends an opening, which may begin again
+    """The credentials are being tried elsewhere, or were refused there."""
 
 
 @attrs.frozen
@@ -78,16 +87,26 @@ class Door:
 
     config: ProducerConfig
     security: SecurityProtocol
-    login: FirstLogin
+    logins: Logins = attrs.field(factory=Logins)
     only_tcp: bool = False
 
     async def open(
+        self, endpoint: BrokerEndpoint, address: str, limit: Callable[[], float]
+    ) -> tuple[Opening, Connection | None]:
+        """Open a connection to this address of the endpoint within `limit()` seconds; None where a step fails.
+
+        The wait for an authentication elsewhere is not counted. A failure is followed up: the protocol at the port, the
+        certificate, the mechanisms that the broker offers.
+        """
+        while True:
+            try:
+                return await self._open(endpoint, address, limit())
+            except _Postponed:
+                await self.logins.answered()
+
+    async def _open(
         self, endpoint: BrokerEndpoint, address: str, limit: float
     ) -> tuple[Opening, Connection | None]:
-        """Open a connection to this address of the endpoint within `limit` seconds; None where a step fails.
-
-        A failure is followed up: the protocol at the port, the certificate, the mechanisms that the broker offers.
-        """
         opening = Opening(endpoint.host, endpoint.port, address)
         try:
             endpoint.require_valid()
@@ -104,27 +123,35 @@ class Door:
                 await self._follow_up(opening, endpoint, limit / 2)
         return opening, connection
 
-    async def dial(self, endpoint: BrokerEndpoint, limit: float) -> Connection:
-        """A connection to any address of the endpoint."""
-        return await dial(endpoint, self.config, self.security, setup_timeout=limit)
+    async def dial(self, endpoint: BrokerEndpoint, limit: float, address: str | None = None) -> Connection:
+        """A connection to this address of the endpoint, or to any of them."""
+        return await dial(
+            endpoint, self.config, self.security, setup_timeout=limit, network=_network_of(address)
+        )
 
-    async def offered_at(self, endpoint: BrokerEndpoint, limit: float) -> tuple[str, ...]:
-        """The mechanisms of SASL that a broker offers; none where it has no SASL, or cannot be asked."""
+    async def offered_at(
+        self, endpoint: BrokerEndpoint, limit: float, address: str | None = None
+    ) -> tuple[str, ...] | None:
+        """The mechanisms of SASL that a broker offers, none if it cannot be asked; None where it says that the listener has no SASL."""
         without = attrs.evolve(self.security, authenticate=None)
         with contextlib.suppress(OSError, KafkaError):
-            connection = await dial(endpoint, self.config, without, setup_timeout=limit)
+            connection = await dial(
+                endpoint, self.config, without, setup_timeout=limit, network=_network_of(address)
+            )
             try:
                 version = connection.versions.choose(SASL_HANDSHAKE)
                 frame = await ask(
                     connection, Ask(SaslHandshakeRequest(_NO_MECHANISM), version), timeout=limit
                 )
-                return tuple(decode_response(SaslHandshakeResponse, version, frame)[1].mechanisms)
+                answer = decode_response(SaslHandshakeResponse, version, frame)[1]
+                has_none = answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+                return None if has_none else tuple(answer.mechanisms)
             finally:
                 connection.close()
         return ()
 
     async def _connect(self, opening: Opening, limit: float) -> None:
-        trace = _Trace(opening, self.login)
+        trace = _Trace(opening, self.logins)
         try:
             async with asyncio.timeout(limit):
                 (await _connected_socket(opening.address, opening.port)).close()
@@ -135,12 +162,15 @@ class Door:
             opening.unusable = "the configuration cannot be used"
 
     async def _attempt(self, opening: Opening, endpoint: BrokerEndpoint, limit: float) -> Connection | None:
-        trace = _Trace(opening, self.login)
+        trace = _Trace(opening, self.logins)
         traced = attrs.evolve(self.security, authenticate=trace.authentication(self.security.authenticate))
         attempts = Attempts(endpoint, self.config, traced, trace)
         try:
             connection = await attempts.connect(opening.address, limit)
-        except _Skipped:
+        except _Postponed:
+            if self.logins.refusal is None:
+                raise
+            opening.sasl_skipped = "the credentials were refused elsewhere, and not tried again"
             return None
         except (OSError, KafkaError) as error:
             opening.failed, opening.error = trace.step, meaning(error, endpoint, self.security)
@@ -160,13 +190,14 @@ class Door:
     async def _follow_up(self, opening: Opening, endpoint: BrokerEndpoint, limit: float) -> None:
         over_tls = self.security.tls_context is not None
         if opening.failed is Step.SASL:
-            opening.offered = await self.offered_at(endpoint, limit)
+            offered = await self.offered_at(endpoint, limit, opening.address)
+            opening.offered = offered or ()
+            if offered is None:
+                opening.peer = Peer.NO_SASL
         elif opening.has_answered or opening.failed is Step.TCP:
             return
         elif opening.verify_code is None:
-            opening.peer = await peer_at(
-                opening.address, opening.port, endpoint.server_name, over_tls=over_tls, limit=limit
-            )
+            opening.peer = await peer_at(opening.address, opening.port, endpoint.server_name, limit)
             if (
                 over_tls
                 and opening.peer not in (Peer.TLS, Peer.HTTPS, Peer.HTTP)
@@ -189,9 +220,9 @@ class Door:
 class _Trace:
     """The network and the authentication of one opening, which note the steps that were passed."""
 
-    def __init__(self, opening: Opening, login: FirstLogin) -> None:
+    def __init__(self, opening: Opening, logins: Logins) -> None:
         self._opening = opening
-        self._login = login
+        self._logins = logins
         self._loop = asyncio.get_running_loop()
         self._since = self._loop.time()
         self.step = Step.TCP
@@ -236,10 +267,8 @@ class _Trace:
         def noted(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
             self._opening.versions = versions
             self.passed(Step.SASL)
-            refusal = yield from Await("the first authentication", self._login.turn)
-            if refusal is not None:
-                self._opening.sasl_skipped = "the credentials were refused elsewhere, and not tried again"
-                raise _Skipped
+            if not self._logins.begin():
+                raise _Postponed
             error: BaseException | None = None
             try:
                 return (yield from begin(endpoint, versions))
@@ -247,10 +276,32 @@ class _Trace:
                 error = raised
                 raise
             finally:
-                self._login.ended(error)
+                self._logins.ended(error)
                 del error
 
         return noted
+
+
+class _OneAddress:
+    """The network of the system, in which each name has this address."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    async def look_up(self, _host: str, port: int) -> list[Any]:
+        """The address, in the form of `socket.getaddrinfo`."""
+        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        return [(family, socket.SOCK_STREAM, 0, "", (self._address, port))]
+
+    async def create_connection(
+        self, make: Callable[[], Connection], address: str, port: int, **tls: Any
+    ) -> tuple[asyncio.BaseTransport, Connection]:
+        """Open a TCP connection."""
+        return await SOCKETS.create_connection(make, address, port, **tls)
+
+
+def _network_of(address: str | None) -> Network:
+    return SOCKETS if address is None else _OneAddress(address)
 
 
 async def _connected_socket(address: str, port: int) -> socket.socket:

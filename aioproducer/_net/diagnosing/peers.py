@@ -32,13 +32,12 @@ _NO_TLS = (
 )
 
 
-async def peer_at(address: str, port: int, server_name: str, *, over_tls: bool, limit: float) -> Peer:
+async def peer_at(address: str, port: int, server_name: str, limit: float) -> Peer:
     """The protocol at this port. Each question has its own connection, and a third of the time."""
     share = limit / 3
-    speaks_tls = await _speaks_tls(address, port, server_name, share)
-    if speaks_tls:
-        is_web = over_tls and await _first_bytes(address, port, share, _lax_context(), server_name)
-        return Peer.HTTPS if is_web and is_web.startswith(b"HTTP") else Peer.TLS
+    if await _speaks_tls(address, port, server_name, share):
+        answer = await _first_bytes(address, port, share, _lax_context(), server_name)
+        return Peer.HTTPS if answer is not None and answer.startswith(b"HTTP") else Peer.TLS
     answer = await _first_bytes(address, port, share)
     if answer is None:
         return Peer.SILENT

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._state.diagnosing.advertised import Identity
 from aioproducer._state.diagnosing.cluster import ClockReading
 from aioproducer._state.diagnosing.identity import TransactionFacts
-from aioproducer._wire.apis import DESCRIBE_TRANSACTIONS, FIND_COORDINATOR
+from aioproducer._wire.apis import DESCRIBE_TRANSACTIONS, FIND_COORDINATOR, INIT_PRODUCER_ID
 from aioproducer._wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -35,10 +35,10 @@ from aioproducer._wire.messages.find_coordinator import (
 )
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
+from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
-    from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.diagnosing.servers import Server
     from aioproducer._state.connecting.opening import BrokerVersions
 
 __all__ = ["Questions"]
@@ -55,10 +55,10 @@ _FIRST_WITH_SEVERAL_KEYS: Final = 4
 
 
 class Questions:
-    """Questions over the open connections: the next one is used where one has ended."""
+    """Questions to these servers: to the next one where one does not answer, which is then asked last."""
 
-    def __init__(self, connections: Sequence[Connection]) -> None:
-        self._connections = connections
+    def __init__(self, servers: Iterable[Server]) -> None:
+        self._servers = list(servers)
 
     async def ask(
         self,
@@ -66,22 +66,30 @@ class Questions:
         response: type[R],
         limit: float,
     ) -> R:
-        """The answer of the first connection that gives one; raises the error of the last one.
+        """The answer of the first server that gives one; raises the error of the last one.
 
         The message may depend on the versions of the broker.
         """
         until = asyncio.get_running_loop().time() + limit
-        failure: KafkaError = BrokerUnavailableError("no connection is left")
-        for connection in self._connections:
-            left = until - asyncio.get_running_loop().time()
-            if connection.closed or left <= 0:
-                continue
-            asked = message(connection.versions) if callable(message) else message
+        failure: KafkaError = BrokerUnavailableError("no time is left for this question")
+        for server in list(self._servers):
+            if _left_until(until) <= 0:
+                break
             try:
-                return await answer_to(connection, asked, response, timeout=left)
-            except (BrokerUnavailableError, ProtocolError) as error:
+                async with server.connection(_left_until(until)) as connection:
+                    asked = message(connection.versions) if callable(message) else message
+                    return await answer_to(connection, asked, response, timeout=_left_until(until))
+            except ProtocolError as error:
                 failure = error
+            except (BrokerUnavailableError, AuthenticationError) as error:
+                failure = error
+                self._servers.remove(server)
+                self._servers.append(server)
         raise failure
+
+    def _understand(self, api: int) -> bool:
+        """Whether one of the servers has a version of this API in common with this client."""
+        return any(api in server.versions.chosen for server in self._servers)
 
     async def metadata(self, topics: Sequence[str], limit: float) -> MetadataResponse:
         """The brokers, and these topics, which are not created."""
@@ -111,9 +119,11 @@ class Questions:
 
     async def identity(self, broker: int, limit: float) -> Identity:
         """The broker at the other end, which refuses a question for the settings of another broker."""
+        until = asyncio.get_running_loop().time() + limit
         answer = await self.metadata((), limit)
         try:
-            result = await self._broker_settings(broker, ("node.id",), limit)
+            # It may be the end of the examination: without an answer, the broker was reached all the same.
+            result = await self._broker_settings(broker, ("node.id",), _left_until(until) / 2)
         except KafkaError:
             return Identity(answer.cluster_id)
         return Identity(answer.cluster_id, result.error_code, result.error_message)
@@ -130,6 +140,10 @@ class Questions:
             raise ProtocolError("the answer to DescribeConfigs has no result")
         return answer.results[0]
 
+    def give_producer_ids(self) -> bool:
+        """Whether one of the servers knows InitProducerId."""
+        return self._understand(INIT_PRODUCER_ID)
+
     async def producer_id(self, limit: float) -> int:
         """The code of an answer to InitProducerId without a transactional id."""
         answer = await self.ask(InitProducerIdRequest(None, 60_000), InitProducerIdResponse, limit)
@@ -137,7 +151,7 @@ class Questions:
 
     async def controller(self, limit: float) -> tuple[int, ClockReading | None, str | None]:
         """The controller, its clock, and the reason where there is none (-1)."""
-        if not any(_has_times(each) for each in self._connections if not each.closed):
+        if not any(map(_has_times, self._servers)):
             return -1, None, "the brokers do not tell it (DescribeQuorum v1, Kafka 3.3)"
         written = time.time()
         answer = await self.ask(
@@ -181,8 +195,8 @@ class Questions:
     async def transaction(
         self, transactional_id: str, coordinator: str, limit: float
     ) -> TransactionFacts | None:
-        """The state of a transactional id, over a connection to its coordinator; None from a broker that is too old."""
-        if not any(DESCRIBE_TRANSACTIONS in each.versions.chosen for each in self._connections):
+        """The state of a transactional id, as its coordinator tells it; None from a broker that is too old."""
+        if not self._understand(DESCRIBE_TRANSACTIONS):
             return None
         answer = await self.ask(
             DescribeTransactionsRequest([transactional_id]), DescribeTransactionsResponse, limit
@@ -200,8 +214,13 @@ class Questions:
         )
 
 
-def _has_times(connection: Connection) -> bool:
-    return connection.versions.chosen.get(_DESCRIBE_QUORUM, 0) >= _FIRST_WITH_TIMES
+def _left_until(deadline: float) -> float:
+    """The seconds until this time of the loop."""
+    return max(0.0, deadline - asyncio.get_running_loop().time())
+
+
+def _has_times(server: Server) -> bool:
+    return server.versions.chosen.get(_DESCRIBE_QUORUM, 0) >= _FIRST_WITH_TIMES
 
 
 def _values(result: DescribeConfigsResult) -> Mapping[str, str | None] | None:

@@ -36,20 +36,22 @@ _PEERS: Final = {
     Peer.HTTP: "a web server answers at this port",
     Peer.HTTPS: "a web server answers at this port, over TLS",
     Peer.KAFKA: "the port speaks Kafka without TLS",
+    Peer.NO_SASL: "the listener takes no credentials",
     Peer.SILENT: "connections are accepted, and never answered",
     Peer.CLOSING: "connections are accepted, and closed without an answer",
     Peer.OTHER: "the port speaks another protocol than Kafka",
 }
 _PEERS_ADVICE: Final = {
-    Peer.TLS: "Set security.protocol to SSL, or SASL_SSL where the listener wants credentials, or use the port of a listener "
-    "without TLS.",
     Peer.HTTP: "Use the port of a Kafka listener (often 9092); this one belongs to a web server, such as a REST proxy or a console.",
     Peer.HTTPS: "Use the port of a Kafka listener (often 9093); this one belongs to a web server, such as a REST proxy or a console.",
-    Peer.KAFKA: "Set security.protocol to PLAINTEXT, or SASL_PLAINTEXT where the listener wants credentials, or use the port of a "
-    "listener with TLS.",
     Peer.SILENT: "Look at the program that listens there: it may be another service, or a broker that hangs.",
     Peer.CLOSING: f"Look at the log of the program that listens there; {_CHECK_PORT}.",
     Peer.OTHER: f"Another program may listen there: {_CHECK_PORT}.",
+}
+# The protocols without and with SASL, and the listener that the client looked for.
+_OTHER_SECURITY: Final = {
+    Peer.TLS: ("SSL", "SASL_SSL", "without"),
+    Peer.KAFKA: ("PLAINTEXT", "SASL_PLAINTEXT", "with"),
 }
 
 
@@ -152,7 +154,7 @@ def reason(opening: Opening) -> str:
     error = opening.error
     if opening.verify_code is not None:
         return _certificate_problem(opening)
-    if opening.failed is Step.SASL:
+    if opening.failed is Step.SASL and opening.peer is None:
         return _sasl_problem(opening)
     if opening.peer is Peer.TLS and opening.tls is not None:
         return "the session of TLS is there, and nothing answers in it"
@@ -209,7 +211,21 @@ def _protocol_advice(peer: Peer | None, settings: Settings) -> str:
         return "Use a broker of Kafka 0.11 or later; the listener of a controller takes no records."
     if peer is Peer.TLS and settings.has_tls:
         return f"Look at the program that listens there; {_CHECK_PORT}."
+    if peer in (Peer.TLS, Peer.KAFKA, Peer.NO_SASL):
+        return _security_advice(peer, settings)
     return _PEERS_ADVICE[peer]
+
+
+def _security_advice(peer: Peer, settings: Settings) -> str:
+    """The action for a listener whose security is another one."""
+    if peer is Peer.NO_SASL:
+        protocol = "SSL" if settings.has_tls else "PLAINTEXT"
+        return f"Set security.protocol to {protocol}, or use the port of a listener with SASL."
+    plain, with_sasl, port = _OTHER_SECURITY[peer]
+    protocol = (
+        with_sasl if settings.has_sasl else f"{plain}, or {with_sasl} where the listener wants credentials"
+    )
+    return f"Set security.protocol to {protocol}, or use the port of a listener {port} TLS."
 
 
 def _tcp_advice(opening: Opening) -> str:
@@ -251,6 +267,8 @@ def _tls_advice(opening: Opening) -> str:
 
 def _sasl_advice(opening: Opening, settings: Settings) -> str:
     error = opening.error
+    if opening.peer is Peer.NO_SASL:
+        return _protocol_advice(opening.peer, settings)
     if isinstance(error, AuthenticationError) and error.reason == "mechanism":
         return "Set sasl.mechanism to one that the broker offers, or enable it in the broker's sasl.enabled.mechanisms."
     if isinstance(error, AuthenticationError) and error.reason == "credentials":

@@ -8,10 +8,18 @@ from typing import Final
 import attrs
 
 from aioproducer._state.connecting.opening import BrokerVersions
-from aioproducer._state.diagnosing.finding import Finding, counted, duration, listed
+from aioproducer._state.diagnosing.finding import Finding, Status, counted, duration, listed
 from aioproducer.errors import printable
 
-__all__ = ["ClockReading", "clock_finding", "cluster_finding", "mute_cluster", "telemetry_finding"]
+__all__ = [
+    "ClockReading",
+    "MuteServer",
+    "clock_finding",
+    "cluster_finding",
+    "mute_cluster",
+    "telemetry_finding",
+    "with_mute_servers",
+]
 
 _WARNS_BEYOND, _FAILS_BEYOND = 5.0, 300.0
 _GET_TELEMETRY_SUBSCRIPTIONS: Final = 71
@@ -69,19 +77,53 @@ def cluster_finding(
     return Finding.ok(", ".join(parts), **detail)
 
 
-def mute_cluster(error: BaseException, offered: Sequence[str], *, has_tls: bool) -> Finding:
-    """The brokers tell their versions, and no metadata; `offered`: the mechanisms of SASL at this listener."""
-    if not offered:
-        return Finding.fail(
-            str(error), "Look at the logs of the bootstrap servers: they were reached, and did not answer."
-        )
-    names = [printable(name) for name in offered]
-    protocol = "SASL_SSL" if has_tls else "SASL_PLAINTEXT"
-    return Finding.fail(
-        f"the listener wants SASL; it offers {listed(names)}",
-        f"Set security.protocol to {protocol}, sasl.mechanism to one of these, and the credentials.",
-        offered=names,
+@attrs.frozen
+class MuteServer:
+    """A bootstrap server that tells its versions and no metadata. `offered`: the mechanisms of SASL at its listener."""
+
+    place: str
+    error: str
+    offered: Sequence[str] = ()
+
+    @property
+    def reason(self) -> str:
+        """The reason, as far as it is known."""
+        if not self.offered:
+            return self.error
+        return f"the listener wants SASL; it offers {listed([printable(name) for name in self.offered])}"
+
+
+def mute_cluster(servers: Sequence[MuteServer], *, has_tls: bool) -> Finding:
+    """No bootstrap server tells the cluster."""
+    first = next((each for each in servers if each.offered), servers[0])
+    reasons = {each.reason for each in servers}
+    summary = (
+        first.reason if len(reasons) == 1 else "; ".join(f"{each.place}: {each.reason}" for each in servers)
     )
+    if not first.offered:
+        return Finding.fail(
+            summary, "Look at the logs of the bootstrap servers: they were reached, and did not answer."
+        )
+    return Finding.fail(summary, _credentials(has_tls=has_tls), offered=list(map(printable, first.offered)))
+
+
+def with_mute_servers(finding: Finding, servers: Sequence[MuteServer], *, has_tls: bool) -> Finding:
+    """The finding of the cluster, with the servers that do not tell it."""
+    if finding.status is not Status.OK or not servers:
+        return finding
+    reasons = "; ".join(f"{each.place} does not tell the cluster: {each.reason}" for each in servers)
+    wants_sasl = any(each.offered for each in servers)
+    advice = (
+        f"For its listener: {_credentials(has_tls=has_tls)} Or remove this address from bootstrap.servers."
+        if wants_sasl
+        else "Look at the log of this broker, or remove its address from bootstrap.servers."
+    )
+    return Finding(Status.WARN, f"{finding.summary}; {reasons}", advice, finding.detail)
+
+
+def _credentials(*, has_tls: bool) -> str:
+    protocol = "SASL_SSL" if has_tls else "SASL_PLAINTEXT"
+    return f"Set security.protocol to {protocol}, sasl.mechanism to one of these, and the credentials."
 
 
 def clock_finding(reading: ClockReading) -> Finding:

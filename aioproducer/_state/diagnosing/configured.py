@@ -1,12 +1,11 @@
-"""The findings of a configuration: a summary of what it asks for, or each problem with its fix."""
+"""The finding of a configuration that can be used: a summary of its settings."""
 
 from __future__ import annotations
 
 from aioproducer._state.diagnosing.finding import Finding
-from aioproducer.documentation import page
-from aioproducer.errors import ConfigurationError, printable
+from aioproducer.errors import printable
 
-__all__ = ["config_finding", "unusable"]
+__all__ = ["config_finding"]
 
 
 def config_finding(
@@ -23,14 +22,3 @@ def config_finding(
     parts += [compression_type] if compression_type != "none" else []
     parts += [f"transactional id {printable(transactional_id)}"] if transactional_id is not None else []
     return Finding.ok(", ".join(parts))
-
-
-def unusable(error: BaseException) -> list[Finding]:
-    """The findings of settings that cannot be used: one for each problem."""
-    if isinstance(error, ConfigurationError):
-        advice = f"Correct this setting: {page('configuration.md')}"
-        return [Finding.fail(problem, advice) for problem in error.problems] or [
-            Finding.fail(str(error), advice)
-        ]
-    text = str(error) or "the files and secrets of the settings were not read in time"
-    return [Finding.fail(text, "Check the provider of this secret.")]

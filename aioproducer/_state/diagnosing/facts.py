@@ -23,12 +23,13 @@ class Step(enum.StrEnum):
 
 
 class Peer(enum.Enum):
-    """The protocol at a port where no Kafka answered as it should."""
+    """The protocol at a port where no Kafka answered as it should: `NO_SASL` is that of a listener which wants no credentials."""
 
     TLS = "TLS"
     HTTP = "HTTP"
     HTTPS = "HTTPS"
     KAFKA = "Kafka without TLS"
+    NO_SASL = "Kafka without SASL"
     SILENT = "nothing: connections are accepted, and never answered"
     CLOSING = "nothing: connections are accepted, and closed"
     OTHER = "something else"

@@ -51,9 +51,11 @@ def idempotence_finding(code: int) -> Finding:
     )
 
 
-def no_producer_ids(error: BaseException) -> Finding:
-    """The finding where the brokers have no version of InitProducerId."""
-    return Finding.fail(str(error), "Set enable.idempotence=false, or use brokers from Kafka 0.11 on.")
+def no_producer_ids() -> Finding:
+    """The finding where no broker has a version of InitProducerId that this client knows."""
+    return Finding.fail(
+        "the brokers give no producer ids", "Set enable.idempotence=false, or use brokers from Kafka 0.11 on."
+    )
 
 
 def coordinator_refused(transactional_id: str, code: int) -> Finding:

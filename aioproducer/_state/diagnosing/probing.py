@@ -54,10 +54,8 @@ def probe_finding(facts: ProbeFacts) -> Finding:
     return Finding.ok(summary, **detail)
 
 
-def failed_probe(error: BaseException) -> Finding:
+def failed_probe(error: KafkaError) -> Finding:
     """The finding of a record that was not acknowledged."""
-    if not isinstance(error, KafkaError):
-        return Finding.fail(f"{type(error).__name__}: {error}", "See the findings above.")
     outcome = "it may have been written" if error.outcome is Outcome.UNKNOWN else "it was not written"
     advice = (
         "Grant this principal the ACL WRITE on the topic."

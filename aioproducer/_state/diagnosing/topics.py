@@ -13,7 +13,7 @@ from aioproducer._state.diagnosing.finding import Finding, Status, counted, list
 from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer._wire.messages.metadata import MetadataResponseTopic
 
-__all__ = ["Wanted", "topic_findings"]
+__all__ = ["Wanted", "is_compacted", "topic_findings", "unknown_topic"]
 
 _NO_LEADER: Final = -1
 _ISR: Final = "min.insync.replicas"
@@ -26,13 +26,14 @@ class Wanted:
     """The facts beside the topic that its findings depend on.
 
     `unreachable`: the brokers that cannot be reached; `creates`: whether brokers create missing topics, None where that is
-    not known.
+    not known; `unread`: the reason for which no broker tells the settings of topics.
     """
 
     needs_all_replicas: bool
     max_request_size: int
     unreachable: Collection[int] = ()
     creates: bool | None = None
+    unread: str | None = None
 
 
 def topic_findings(
@@ -47,11 +48,19 @@ def topic_findings(
         *_leaders(topic, wanted),
         *_replicas(topic, _least_in_sync(configs), wanted),
         *_size(configs, wanted),
+        *_unread(wanted),
     ]
     order = (Status.FAIL, Status.WARN)
     found.sort(key=lambda each: order.index(each.status))
-    whole = _whole(topic, configs, writable=not any(_permission(topic)))
+    whole = _whole(topic, configs, wanted, writable=not any(_permission(topic)))
     return [*found, whole]
+
+
+def unknown_topic() -> Finding:
+    """The finding of a topic that the answer of the brokers does not have."""
+    return Finding.fail(
+        "the brokers' answer does not have it", "Look at the log of the broker that was asked."
+    )
 
 
 def _refused(topic: MetadataResponseTopic, wanted: Wanted) -> Finding | None:
@@ -170,8 +179,20 @@ def _size(configs: Mapping[str, str | None] | None, wanted: Wanted) -> Iterator[
         )
 
 
+def _unread(wanted: Wanted) -> Iterator[Finding]:
+    if wanted.unread is not None:
+        yield Finding.warn(
+            f"its settings are not known: {wanted.unread}",
+            f"Examine again, with a longer --timeout: {_ISR} and {_SIZE} were not examined.",
+        )
+
+
 def _whole(
-    topic: MetadataResponseTopic, configs: Mapping[str, str | None] | None, *, writable: bool
+    topic: MetadataResponseTopic,
+    configs: Mapping[str, str | None] | None,
+    wanted: Wanted,
+    *,
+    writable: bool,
 ) -> Finding:
     replicas = sorted({len(each.replica_nodes) for each in topic.partitions})
     several = "-".join(map(str, replicas[:1] + replicas[1:][-1:]))
@@ -179,7 +200,7 @@ def _whole(
     parts = [f"{counted(len(topic.partitions), 'partition')} × {copies}"]  # noqa: RUF001  # it multiplies
     detail: dict[str, Any] = {"partitions": len(topic.partitions), "replicas": replicas, "writable": writable}
     if configs is None:
-        parts.append("settings not readable (ACL DESCRIBE_CONFIGS)")
+        parts += ["settings not readable (ACL DESCRIBE_CONFIGS)"] if wanted.unread is None else []
     else:
         detail["configs"] = {name: configs[name] for name in (_ISR, _SIZE, _POLICY) if name in configs}
     if is_compacted(configs):

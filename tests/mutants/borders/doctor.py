@@ -16,10 +16,26 @@ DOCTOR: Final = (
     _mutant(
         "refused-credentials-at-every-broker",
         "_net/diagnosing/opening.py",
-        "            if refusal is not None:\n",
-        "            if False:\n",
+        "            if not self._logins.begin():\n",
+        "            if self._logins.begin() is None:\n",
         "A wrong password is tried at each of fifty brokers, and the account is locked.",
         f"{_CREDENTIALS}::test_credentials_that_are_refused",
+    ),
+    _mutant(
+        "credentials-at-all-brokers-at-once",
+        "_net/diagnosing/opening.py",
+        "            self._present = asyncio.Event()\n",
+        "            pass\n",
+        "Each of fifty brokers is asked before the first one has refused the password, and the account is locked.",
+        f"{_CREDENTIALS}::test_refused_credentials_are_tried_once_however_long_that_takes",
+    ),
+    _mutant(
+        "answers-of-other-questions",
+        "_net/diagnosing/servers.py",
+        "        connection = self._next_idle() or await",
+        "        connection = self._idle[0] if self._idle else await",
+        "One question without an answer ends the connection, and with it all later steps.",
+        f"{_EXAMINATION}::test_one_question_without_an_answer",
     ),
     _mutant(
         "probe-under-the-transactional-id",

@@ -7,12 +7,14 @@ import pytest
 from aioproducer._state.connecting.opening import BrokerVersions
 from aioproducer._state.diagnosing.cluster import (
     ClockReading,
+    MuteServer,
     clock_finding,
     cluster_finding,
     mute_cluster,
     telemetry_finding,
+    with_mute_servers,
 )
-from aioproducer._state.diagnosing.configured import config_finding, unusable
+from aioproducer._state.diagnosing.configured import config_finding
 from aioproducer._state.diagnosing.finding import Status, counted, duration, listed
 from aioproducer._state.diagnosing.identity import (
     TransactionFacts,
@@ -22,7 +24,7 @@ from aioproducer._state.diagnosing.identity import (
 )
 from aioproducer._state.diagnosing.probing import ProbeFacts, failed_probe, probe_finding
 from aioproducer._wire.error_codes import ErrorCode
-from aioproducer.errors import AuthorizationError, BrokerError, BrokerUnavailableError, ConfigurationError
+from aioproducer.errors import AuthorizationError, BrokerError, BrokerUnavailableError
 from aioproducer.outcome import Outcome
 from tests.state.diagnosing.openings import NOW
 
@@ -47,11 +49,36 @@ def test_a_server_that_does_not_know_its_cluster() -> None:
 
 def test_a_listener_for_sasl() -> None:
     """The settings to change, with what it offers."""
-    error = BrokerUnavailableError("closed")
-    found = mute_cluster(error, ["PLAIN", "SCRAM-SHA-512"], has_tls=True)
+    wants = MuteServer("a:1", "closed", ["PLAIN", "SCRAM-SHA-512"])
+    found = mute_cluster([wants], has_tls=True)
     assert found.summary == "the listener wants SASL; it offers PLAIN and SCRAM-SHA-512"
-    assert "SASL_SSL" in (found.advice or "")
-    assert "closed" in mute_cluster(error, [], has_tls=True).summary
+    assert (
+        found.advice
+        == "Set security.protocol to SASL_SSL, sasl.mechanism to one of these, and the credentials."
+    )
+    hung = MuteServer("b:1", "closed")
+    assert mute_cluster([hung, hung], has_tls=True).summary == "closed"
+    both = mute_cluster([hung, wants], has_tls=False)
+    assert both.summary == f"b:1: closed; a:1: {found.summary}"
+    assert (both.advice or "").startswith("Set security.protocol to SASL_PLAINTEXT")
+
+
+def test_a_server_that_does_not_tell_its_cluster() -> None:
+    """It is a warning beside one that does, and no second one beside a failure."""
+    fine = cluster_finding({"a:1": "one"}, {1: None}, None)
+    hung = MuteServer("b:1", "closed")
+    assert with_mute_servers(fine, [], has_tls=False) is fine
+    found = with_mute_servers(fine, [hung], has_tls=False)
+    assert (found.status, found.summary) == (
+        Status.WARN,
+        f"{fine.summary}; b:1 does not tell the cluster: closed",
+    )
+    assert found.advice == "Look at the log of this broker, or remove its address from bootstrap.servers."
+    wants = with_mute_servers(fine, [MuteServer("b:1", "closed", ["PLAIN"])], has_tls=False)
+    assert "the listener wants SASL; it offers PLAIN" in wants.summary
+    assert "SASL_PLAINTEXT" in (wants.advice or "")
+    failed = cluster_finding({"a:1": "one", "b:1": "two"}, {1: None}, None)
+    assert with_mute_servers(failed, [hung], has_tls=False) is failed
 
 
 @pytest.mark.parametrize(
@@ -145,16 +172,12 @@ def test_a_failed_probe() -> None:
     unknown = failed_probe(BrokerUnavailableError("x", outcome=Outcome.UNKNOWN))
     assert "it may have been written" in unknown.summary
     assert "ACL WRITE" in (failed_probe(AuthorizationError("x")).advice or "")
-    assert failed_probe(TimeoutError()).status is Status.FAIL
 
 
 def test_a_configuration() -> None:
     """The finding names the settings; a secret is not among the arguments."""
     found = config_finding("SSL", acks=-1, idempotent=True, compression_type="zstd", transactional_id="shop")
     assert found.summary == "SSL, acks=all, idempotent, zstd, transactional id shop"
-    problems = unusable(ConfigurationError(["acks=7: use 1", "foo: unknown"]))
-    assert [each.summary for each in problems] == ["acks=7: use 1", "foo: unknown"]
-    assert len(unusable(TimeoutError())) == 1
 
 
 def test_words() -> None:
