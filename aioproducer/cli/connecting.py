@@ -49,6 +49,17 @@ wait_option = click.option(
 )
 
 
+properties_option = click.option(
+    "-X",
+    "--property",
+    "properties",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=pairs,
+    help="Any Kafka producer property.",
+)
+
+
 secrets_option = click.option(
     "--secrets",
     "secrets",

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from aioproducer import ConfigurationError
-from aioproducer.cli.connecting import checked_topic, configuration, pairs, secrets_option
+from aioproducer.cli.connecting import checked_topic, configuration, properties_option, secrets_option
 from aioproducer.cli.doctor.printing import lines
 from aioproducer.cli.running import heeding_signals, run_to_end
 from aioproducer.cli.terminal.numbers import Real
@@ -50,15 +50,7 @@ def _checked_topics(
     type=click.Path(exists=True, dir_okay=False, readable=True),
     help="A properties file, as for Java clients.",
 )
-@click.option(
-    "-X",
-    "--property",
-    "properties",
-    metavar="NAME=VALUE",
-    multiple=True,
-    callback=pairs,
-    help="Any Kafka producer property.",
-)
+@properties_option
 @secrets_option
 @click.option(
     "-t",

@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from aioproducer import ProducerConfig
-from aioproducer.cli.connecting import checked_topic, configuration, pair, pairs, secrets_option, wait_option
+from aioproducer.cli.connecting import (
+    checked_topic,
+    configuration,
+    pair,
+    properties_option,
+    secrets_option,
+    wait_option,
+)
 from aioproducer.cli.produce.json_lines import JsonLines
 from aioproducer.cli.produce.reading_lines import Defaults, Format, Headers, Lines
 from aioproducer.cli.produce.run import Job, produce
@@ -98,15 +105,7 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     "-z", "--compression", metavar="TYPE", help=f"One of {SETTINGS['compression_type'].kind.range}."
 )
 @click.option("--acks", help="all, 1 or 0.")
-@click.option(
-    "-X",
-    "--property",
-    "properties",
-    metavar="NAME=VALUE",
-    multiple=True,
-    callback=pairs,
-    help="Any Kafka producer property.",
-)
+@properties_option
 @click.option("-F", "--config", type=FILE, help="A properties file, as for Java clients.")
 @secrets_option
 @click.option(

@@ -26,8 +26,8 @@ Example:
   aioproducer verifiable-producer --bootstrap-server localhost:9092 \\
     --topic orders --max-messages 1000 --throughput 100
 
-Exit code: 0 also when records failed, 1 wrong usage. stdout has JSON lines and
-nothing else.
+Exit code: 0 also when records failed, 1 wrong usage, unusable settings or a
+stdout that cannot be written to. stdout has JSON lines and nothing else.
 """
 
 
@@ -143,6 +143,8 @@ def job_of(
     """The run that the flags ask for."""
     flags = {"bootstrap.servers": servers, "acks": acks, "retries": "0", "client.id": CLIENT_ID}
     settings = as_kafka_does(flags, {} if config is None else properties_of(config))
+    if "transactional.id" in settings:
+        raise click.UsageError("transactional.id: this command begins no transactions: remove it")
     return Job(
         config=ProducerConfig.from_properties(settings, providers=given_providers(secrets)),
         create_time=None if create_time == -1 else create_time,

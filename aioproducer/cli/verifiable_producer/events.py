@@ -6,16 +6,19 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Events:
-    """Writes each event as a line, at once."""
+    """Writes each event as a line, at once. `failed` is called when a line cannot be written, and no later one is."""
 
-    def __init__(self) -> None:
+    def __init__(self, failed: Callable[[], object] = lambda: None) -> None:
         self._out = sys.stdout
+        self._failed = failed
+        self.failure: OSError | None = None
 
     def tell(self, name: str, **facts: Any) -> None:
         """Write one event. A reader that has gone changes nothing else, as with Kafka's own tool."""
@@ -23,4 +26,12 @@ class Events:
         try:
             print(_encoded(event), file=self._out, flush=True)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
+            self._write_nowhere()
+        except OSError as error:
+            self._write_nowhere()
+            self.failure = error
+            self._failed()
+
+    def _write_nowhere(self) -> None:
+        # The stream has kept the line, and would fail with each later one and at the end of the program.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())

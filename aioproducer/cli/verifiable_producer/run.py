@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 
 import attrs
+import click
 
-from aioproducer import Delivery, KafkaError, Producer, ProducerConfig
+from aioproducer import ConfigurationError, Delivery, KafkaError, Producer, ProducerConfig
 from aioproducer.cli.pace import Pace
 from aioproducer.cli.running import Stop, heeding_signals
 from aioproducer.cli.terminal.screen import Screen
@@ -63,13 +64,14 @@ class Run:
     """The records of one run, and their outcomes."""
 
     def __init__(self, job: Job, producer: Producer, stop: Stop) -> None:
-        self.events = Events()
+        self.events = Events(failed=stop.ask)
         self._job = job
         self._producer = producer
         self._stop = stop
         self._began = time.monotonic()
         self._sent = 0
         self._acked = 0
+        self._unusable: ConfigurationError | None = None
 
     async def send_all(self) -> None:
         """Send until the last number, a signal, or the death of the producer."""
@@ -98,6 +100,9 @@ class Run:
             )
         except KafkaError as error:
             self._tell_failure(key, value, error)
+            if isinstance(error, ConfigurationError) and not self._acked:
+                self._unusable = error
+                return False
             # Refused calls do not suspend, and signals need the loop.
             await asyncio.sleep(0)
             return self._producer.health().state == "running"
@@ -138,7 +143,7 @@ class Run:
         )
 
     def conclude(self) -> None:
-        """Tell the end, and the figures of the run."""
+        """Tell the end, and the figures of the run; raise the reason for which it is worth nothing."""
         self.events.tell("shutdown_complete")
         self.events.tell(
             "tool_data",
@@ -147,3 +152,7 @@ class Run:
             target_throughput=self._job.rate,
             avg_throughput=self._acked / max(time.monotonic() - self._began, 0.001),
         )
+        if self.events.failure is not None:
+            raise click.ClickException(f"stdout cannot be written to: {self.events.failure.strerror}")
+        if self._unusable is not None:
+            raise self._unusable

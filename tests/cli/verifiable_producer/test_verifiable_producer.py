@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
 import json
 import os
 import signal
 import sys
 import time
 from asyncio.subprocess import Process
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+import click
 import pytest
 
 from aioproducer import Producer, ProducerConfig
@@ -346,6 +349,79 @@ async def test_a_reader_that_goes_changes_nothing(kafka: EmbeddedKafka) -> None:
     assert len(written(kafka)) == 50
 
 
+class Full(io.StringIO):
+    """An output without room for more than some lines."""
+
+    def __init__(self, lines: int) -> None:
+        super().__init__()
+        self.room = lines
+
+    def flush(self) -> None:
+        """Write the line that is there."""
+        self.room -= 1
+        if self.room < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fileno(self) -> int:
+        """A descriptor that may be replaced."""
+        return self.own
+
+    own = -1
+
+
+@pytest.mark.parametrize("room", [0, 1, 3])
+async def test_output_that_cannot_be_written_ends_the_run(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, room: int, tmp_path: Path
+) -> None:
+    """Lines that are lost would be records that nobody knows of: nothing more is sent, and the exit code is 1."""
+    out = Full(room)
+    with (tmp_path / "out").open("w") as file:
+        out.own = file.fileno()
+        monkeypatch.setattr(sys, "stdout", out)
+        where = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", "orders"]
+        context = command.make_context(COMMAND, where)
+        with pytest.raises(
+            click.ClickException, match="stdout cannot be written to: No space left on device"
+        ):
+            await verify(job_of(**context.params), Screen())
+
+
+@pytest.fixture
+def full() -> Iterator[TextIO]:
+    """A device without room."""
+    with Path("/dev/full").open("w") as device:
+        yield device
+
+
+async def test_output_without_room(kafka: EmbeddedKafka, full: TextIO) -> None:
+    """As a program: one line on stderr says it."""
+    program = [sys.executable, "-m", "aioproducer", COMMAND]
+    where = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", "orders"]
+    process = await asyncio.create_subprocess_exec(
+        *program, *where, stdout=full, stderr=asyncio.subprocess.PIPE
+    )
+    _, err = await process.communicate()
+    assert process.returncode == 1
+    assert (
+        err.decode().splitlines()[-1] == "aioproducer: stdout cannot be written to: No space left on device"
+    )
+    assert written(kafka) == set()
+
+
+def test_settings_that_cannot_be_used_end_with_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No record can be sent with them: the first one has its line, and there is no second one."""
+    file = tmp_path / "producer.properties"
+    file.write_text("security.protocol=SSL\nssl.truststore.location=/missing/trust.pem\n")
+    assert main([COMMAND, *SERVER, "--topic", "t", "--command-config", os.fspath(file)]) == 1
+    out, err = capsys.readouterr()
+    found = Told.read(out)
+    assert [event["exception"] for event in found.failed] == ["ConfigurationError"]
+    assert (found.data["sent"], found.data["acked"]) == (1, 0)
+    assert "ssl_truststore_location=/missing/trust.pem: No such file or directory" in err.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -378,6 +454,7 @@ def test_wrong_usage_ends_with_one(
 @pytest.mark.parametrize(
     ("properties", "complaint"),
     [
+        ("transactional.id=shop\n", "transactional.id: this command begins no transactions: remove it"),
         ("lingerms=5\n", "did you mean linger"),
         ("enable.idempotence=true\n", "enable_idempotence=True requires retries"),
         ("\\u12\n", "requires four hexadecimal digits"),
