@@ -20,7 +20,7 @@ from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.serializing import is_being_prepared
 from aioproducer._net.accepting.stream import send_stream
 from aioproducer._net.observing.closing import counted
-from aioproducer._net.observing.condition import health_of
+from aioproducer._net.observing.condition import health_of, health_without_engine
 from aioproducer._net.observing.snapshot import (
     connected_brokers,
     loads,
@@ -376,7 +376,7 @@ class Producer(
         """A small snapshot for probes, without I/O, at any time and from any thread."""
         engine = self._engine
         if engine is None:
-            return Health(state=self._state)
+            return health_without_engine(self._state)
         assert self._intake is not None  # noqa: S101  # made with the engine
         return health_of(engine, self._intake, self._state, self._cause)
 

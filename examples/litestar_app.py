@@ -7,6 +7,7 @@ Then: curl -i localhost:8000/orders --json '{"customer": "alice", "items": ["2 a
 from __future__ import annotations
 
 import json
+import logging
 import os
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 from litestar import Litestar, Request, Response, asgi, post
 from litestar.params import JSONBody
 
-from aioproducer import KafkaError, Outcome, Producer
+from aioproducer import KafkaError, Outcome, Producer, RecordError
 from aioproducer.asgi import Probes, lifespan
 
+log = logging.getLogger("uvicorn.error")
 producer = Producer(
     os.environ.get("KAFKA", "localhost:9092"),
     topics=["orders"],
@@ -43,9 +45,16 @@ async def place_order(data: JSONBody[Order]) -> dict[str, int]:
 
 
 def tell_failure(request: Request[Any, Any, Any], error: KafkaError) -> Response[dict[str, str]]:
-    """The status tells the client whether the order may have been taken."""
-    status = 504 if error.outcome is Outcome.UNKNOWN else 503
-    return Response({"detail": str(error), "outcome": error.outcome.value}, status_code=status)
+    """The status tells the client what to do. The text of the error has names of brokers: it is for the log only."""
+    log.error("%s %s: %s", request.method, request.url.path, error)
+    match error:
+        case RecordError():
+            status, detail = 422, "the order cannot be sent"
+        case KafkaError(outcome=Outcome.UNKNOWN):
+            status, detail = 504, "the order may have been taken: check before you repeat it"
+        case _:
+            status, detail = 503, "the order was not taken: try again"
+    return Response({"detail": detail, "outcome": error.outcome.value}, status_code=status)
 
 
 # Litestar takes the function of an ASGI app.

@@ -6,15 +6,17 @@ Then: curl -i localhost:8000/orders --data '2 apples'
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncGenerator
 from typing import Any
 
 from quart import Quart, request
 
-from aioproducer import KafkaError, Outcome, Producer
+from aioproducer import KafkaError, Outcome, Producer, RecordError
 from aioproducer.asgi import Probes, lifespan
 
+log = logging.getLogger("uvicorn.error")
 producer = Producer(
     os.environ.get("KAFKA", "localhost:9092"),
     topics=["orders"],
@@ -50,6 +52,13 @@ async def place_order() -> tuple[dict[str, int], int]:
 
 @app.errorhandler(KafkaError)
 async def tell_failure(error: KafkaError) -> tuple[dict[str, str], int]:
-    """The status tells the client whether the order may have been taken."""
-    status = 504 if error.outcome is Outcome.UNKNOWN else 503
-    return {"detail": str(error), "outcome": error.outcome.value}, status
+    """The status tells the client what to do. The text of the error has names of brokers: it is for the log only."""
+    log.error("%s %s: %s", request.method, request.path, error)
+    match error:
+        case RecordError():
+            status, detail = 422, "the order cannot be sent"
+        case KafkaError(outcome=Outcome.UNKNOWN):
+            status, detail = 504, "the order may have been taken: check before you repeat it"
+        case _:
+            status, detail = 503, "the order was not taken: try again"
+    return {"detail": detail, "outcome": error.outcome.value}, status

@@ -48,6 +48,23 @@ async def test_sigterm_lets_orders_end_well(embedded_kafka: EmbeddedKafka, name:
 
 
 @pytest.mark.parametrize("name", APPS)
+async def test_an_order_that_can_never_be_sent(embedded_kafka: EmbeddedKafka, name: str) -> None:
+    """To try again would not help: it is the client's error, and the answer shows nothing of the broker."""
+    embedded_kafka.create_topic("orders", max_message_bytes=200)
+    async with (
+        serving(embedded_kafka, *uvicorn(name)) as (server, address),
+        httpx.AsyncClient(base_url=address, timeout=30) as client,
+    ):
+        answer = await client.post("/orders", json=ORDER | {"items": ["x" * 500]})
+        assert (answer.status_code, answer.json()) == (
+            422,
+            {"detail": "the order cannot be sent", "outcome": "not written"},
+        )
+        assert await server.stop(signal.SIGTERM) == -signal.SIGTERM
+    assert "MESSAGE_TOO_LARGE" in server.output
+
+
+@pytest.mark.parametrize("name", APPS)
 async def test_kafka_is_down(embedded_kafka: EmbeddedKafka, name: str) -> None:
     """Without Kafka the application starts, refuses orders with 503, is live and not ready; other paths are its own."""
     await embedded_kafka.faults.stop_broker(1)
@@ -56,7 +73,10 @@ async def test_kafka_is_down(embedded_kafka: EmbeddedKafka, name: str) -> None:
         httpx.AsyncClient(base_url=address, timeout=30) as client,
     ):
         answer = await client.post("/orders", json=ORDER)
-        assert (answer.status_code, answer.json()["outcome"]) == (503, "not written")
+        assert (answer.status_code, answer.json()) == (
+            503,
+            {"detail": "the order was not taken: try again", "outcome": "not written"},
+        )
         paths = ("/probes/live", "/probes/ready", "/probes/health", "/probes/other", "/live")
         codes = [(await client.get(path)).status_code for path in paths]
         assert codes == [200, 503, 200, 404, 404]

@@ -24,6 +24,16 @@ MOST_PROBLEMS = 10
 # A stall of the loop is a problem for so many seconds.
 STALL_IS_RECENT = 60.0
 LONGEST_REASON = 200
+NOT_RUNNING = {
+    "new": "the producer was not started",
+    "closing": "the producer is closing",
+    "closed": "the producer is closed",
+}
+
+
+def health_without_engine(state: str) -> Health:
+    """The same of a producer that was not started."""
+    return Health(state=state, problems=(NOT_RUNNING[state],) if state in NOT_RUNNING else ())
 
 
 def health_of(engine: Engine, intake: Intake, state: str, cause: BaseException | None) -> Health:
@@ -66,6 +76,8 @@ def _problems(
         yield f"the producer has failed: {_reason(cause)}"
     elif _is_fenced(engine) and engine.transactions is not None:
         yield f"the producer cannot go on with its transactional id: {_reason(engine.transactions.table.cause)}"
+    elif state in NOT_RUNNING:
+        yield NOT_RUNNING[state]
     if state in ("closed", "failed"):
         return
     if not engine.cluster.known:

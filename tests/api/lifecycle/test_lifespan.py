@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
 
 from aioproducer import BrokerUnavailableError, CloseReport, MetadataTimeoutError, Producer, StateError
-from aioproducer.asgi import lifespan
+from aioproducer.asgi import Probes, lifespan
 from aioproducer.testing import MockProducer
 from tests.api.support import until
 from tests.ports import unused_port
@@ -142,12 +143,69 @@ async def test_a_running_producer_is_not_closed() -> None:
 
 
 async def test_a_second_start_of_an_application_says_what_to_do() -> None:
-    """A producer starts once: an application that starts again needs a new one."""
+    """A producer starts once: an application that starts again needs a function that makes one."""
     running = lifespan(MockProducer())
     async with running(APP):
         pass
-    with pytest.raises(StateError, match="can be started once only"):
+    with pytest.raises(
+        StateError, match=r"with an earlier start .* can be started once only: pass a function"
+    ):
         await running(APP).__aenter__()
+
+
+async def test_a_function_makes_a_producer_at_each_start() -> None:
+    """The state has the producer of this start; each is closed with it."""
+    made: list[MockProducer] = []
+
+    def make() -> MockProducer:
+        made.append(MockProducer())
+        return made[-1]
+
+    running = lifespan(make, theirs := MockProducer())
+    assert made == []
+    async with running(APP) as state:
+        assert state == {"producers": (made[0], theirs)}
+        assert made[0].health().state == "running"
+    alone = lifespan(make)
+    for number in (1, 2):
+        async with alone(APP) as state:
+            assert state == {"producer": made[number]}
+            await state["producer"].send_and_wait("orders", b"1")
+    assert [each.health().state for each in made] == ["closed"] * 3
+
+
+async def test_a_function_that_fails_closes_what_has_started() -> None:
+    """The error comes out, as that of a start."""
+    first = MockProducer()
+
+    def broken() -> MockProducer:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await lifespan(first, broken)(APP).__aenter__()
+    assert first.health().state == "closed"
+    wrong: Any = lambda: "localhost:9092"  # noqa: E731
+    with pytest.raises(TypeError, match="must give a producer, not str"):
+        await lifespan(wrong)(APP).__aenter__()
+
+
+async def test_one_application_of_starlette_starts_twice() -> None:
+    """As with its test client, which runs the lifespan in each context; the probes follow the producer of the state."""
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+
+    application = Starlette(routes=[Mount("/probes", Probes.of_state())], lifespan=lifespan(MockProducer))
+    for _ in range(2):
+        async with application.router.lifespan_context(application) as state:
+
+            async def served(scope: Any, receive: Any, send: Any, state: Any = state) -> None:
+                # A server passes the state on, which this client does not know of.
+                await application({**scope, "state": dict(state)}, receive, send)
+
+            transport = httpx.ASGITransport(served)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                answer = await client.get("/probes/ready")
+        assert answer.json() == {"live": True, "ready": True, "problems": []}
 
 
 @pytest.mark.parametrize("inner", [True, False])

@@ -80,6 +80,31 @@ async def test_status(health: Health, path: str, status: int) -> None:
     }
 
 
+async def test_a_producer_that_does_not_run_says_so() -> None:
+    """A probe that fails has a reason, also before the start and behind the end."""
+    producer: Producer[Any, Any] = Producer("localhost:9092")
+    app = Probes(producer)
+    answer = await asked(app, "/ready")
+    assert (answer.status, answer.facts["problems"]) == (503, ["the producer was not started"])
+    await producer.close()
+    answer = await asked(app, "/ready")
+    assert (answer.status, answer.facts["problems"]) == (503, ["the producer is closed"])
+
+
+async def test_producers_of_the_state() -> None:
+    """Those that the lifespan of the application has made; without it there is nothing to tell."""
+    app = Probes.of_state()
+    state = {"producers": (found(GOOD, "orders"), found(SLOW, "audit"))}
+    answer = await asked(app, "/ready", state=state)
+    assert answer.facts["problems"] == ["audit: no metadata was read yet"]
+    assert (await asked(app, "/ready", state={"producer": found(GOOD)})).status == 200
+    with pytest.raises(RuntimeError, match="is lifespan"):
+        await asked(app, "/ready", state={})
+    wrong: Any = MockProducer
+    with pytest.raises(TypeError, match=r"Probes\.of_state"):
+        Probes(wrong)
+
+
 async def test_problems_are_told_in_words() -> None:
     """The body of a probe that fails says why: Kubernetes shows it in the events of the pod."""
     answer = await asked(Probes(found(SLOW)), "/ready")
