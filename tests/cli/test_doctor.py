@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.testing import EmbeddedKafka
+from aioproducer.testing import EmbeddedKafka, certificates
 from tests.cli.program import COLOUR, Ended, ended, run, run_in_terminal, start
 from tests.doctor.support import advertise
 from tests.net.support import until
@@ -53,6 +53,19 @@ async def test_signs_for_a_terminal(kafka: EmbeddedKafka, unused_port: int) -> N
     )
     assert "✗ topic       orders: 2 partitions × 1 replica, writable" in plain  # noqa: RUF001
     assert COLOUR.search(drawn)
+
+
+async def test_checks_that_are_alike(kafka: EmbeddedKafka, unused_port: int) -> None:
+    """One advice for those that need the same; a step of which a part is fine was not skipped."""
+    servers = f"{kafka.bootstrap_servers},127.0.0.1:{unused_port}"
+    lines = (await run("doctor", "-b", servers)).out.splitlines()
+    assert "ok   protocol    1 of 2 fine" in lines
+    assert f"  skip 127.0.0.1:{unused_port}: tcp failed" in lines
+    made = certificates()
+    async with EmbeddedKafka(brokers=2, tls=made.broker_context()) as secured:
+        out = (await run("doctor", "-b", secured.bootstrap_servers)).out
+    assert out.count(": the port speaks TLS") == 2
+    assert out.count("Set security.protocol to SSL") == 1
 
 
 async def test_json(kafka: EmbeddedKafka) -> None:

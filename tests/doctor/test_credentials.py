@@ -91,7 +91,11 @@ async def test_no_credentials_for_a_listener_that_wants_them() -> None:
     """The listener answers the question for its versions, and nothing else."""
     async with EmbeddedKafka(users=USERS, mechanisms=["PLAIN"]) as kafka:
         report = await examined(kafka.bootstrap_servers)
-    assert one(report, "cluster").summary == "the listener wants SASL; it offers PLAIN"
+    check = one(report, "cluster")
+    assert (check.status, check.summary) == ("fail", "the listener wants SASL; it offers PLAIN")
+    assert check.advice == (
+        "Set security.protocol to SASL_PLAINTEXT, sasl.mechanism to one of these, and the credentials."
+    )
 
 
 async def test_a_password_that_cannot_be_read() -> None:
@@ -113,11 +117,24 @@ async def test_permissions() -> None:
         report = await examined(
             kafka.bootstrap_servers, "seen", "hidden", transactional_id="shop", probe=True, **settings()
         )
-    assert bad(report) == {
-        "idempotence": ["not authorized to get a producer id"],
-        "transactions": ["shop: not authorized"],
-        "topic": ["not writable by this principal", "not authorized to see it"],
-    }
+    found = [(check.id, check.status, check.summary, check.advice) for check in report.checks if check.advice]
+    grant, suffices = "Grant this principal the ACL", " (from Kafka 2.8 on that suffices)"
+    assert found == [
+        (
+            "idempotence",
+            "fail",
+            "not authorized to get a producer id",
+            f"{grant} WRITE on a topic{suffices} or IDEMPOTENT_WRITE on the cluster, or set enable.idempotence=false.",
+        ),
+        (
+            "transactions",
+            "fail",
+            "shop: not authorized",
+            f"{grant}s DESCRIBE and WRITE on the transactional id shop.",
+        ),
+        ("topic", "fail", "not writable by this principal", f"{grant} WRITE on the topic."),
+        ("topic", "fail", "not authorized to see it", f"{grant}s WRITE and DESCRIBE on the topic."),
+    ]
     assert [check.status for check in of(report, "probe")] == ["skip", "skip"]
 
 

@@ -67,7 +67,13 @@ async def test_an_advertised_address_that_is_refused(kafka: EmbeddedKafka) -> No
     assert (broker.status, broker.target) == (Status.FAIL, f"3 localhost:{port}")
     assert broker.summary == "connection refused"
     assert "Nothing listens there" in (broker.advice or "")
-    assert bad(report)["topic"] == ["partitions 2 and 5 are led by broker 3, which cannot be reached"]
+    led, whole = of(report, "topic")
+    assert (led.status, whole.status) == (Status.FAIL, Status.OK)
+    assert led.summary == "partitions 2 and 5 are led by broker 3, which cannot be reached"
+    assert led.advice == (
+        "See the advice for broker 3: records of these partitions fail after delivery.timeout.ms."
+    )
+    assert set(bad(report)) == {"brokers", "topic"}
     assert one(report, "idempotence").status is Status.OK
 
 
@@ -141,17 +147,21 @@ async def test_a_topic_below_its_minimum(kafka: EmbeddedKafka) -> None:
     """Below is a failure, at the minimum is a warning, which counts with `strict`."""
     kafka.faults.shrink_isr("orders", 0, 1, 2)
     report = await examined(kafka.bootstrap_servers, "orders")
-    assert bad(report) == {
-        "topic": [
-            "partition 0: 2 of 3 replicas in sync; min.insync.replicas is 2: one more failure stops writes"
-        ]
-    }
+    assert set(bad(report)) == {"topic"}
+    warned, whole = of(report, "topic")
+    assert (warned.status, whole.status) == (Status.WARN, Status.OK)
+    assert warned.summary == (
+        "partition 0: 2 of 3 replicas in sync; min.insync.replicas is 2: one more failure stops writes"
+    )
+    assert warned.advice == "Bring the missing replicas back: look at broker 3."
     assert report.exit_code == 0
     strict = await examined(kafka.bootstrap_servers, "orders", strict=True)
     assert (strict.exit_code, strict.ok) == (1, False)
     kafka.faults.shrink_isr("orders", 0, 1)
     report = await examined(kafka.bootstrap_servers, "orders")
-    assert "writes with acks=all are refused" in bad(report)["topic"][0]
+    failed = of(report, "topic")[0]
+    assert (failed.status, "writes with acks=all are refused" in failed.summary) == (Status.FAIL, True)
+    assert failed.advice == "Bring the missing replicas back: look at brokers 2 and 3."
 
 
 @pytest.mark.parametrize("creates", [True, False])
@@ -204,7 +214,10 @@ async def test_a_throttled_probe(kafka: EmbeddedKafka) -> None:
     """A pause that the broker asks for is a warning."""
     kafka.faults.throttle(100, api="Produce", times=None)
     report = await examined(kafka.bootstrap_servers, "orders", probe=True)
-    assert "throttled" in bad(report)["probe"][0]
+    check = one(report, "probe")
+    assert (check.status, "throttled for" in check.summary) == (Status.WARN, True)
+    assert "raise its quota" in (check.advice or "")
+    assert check.detail["throttled_ms"] > 0
 
 
 async def test_producer_ids_that_are_refused(kafka: EmbeddedKafka) -> None:
@@ -224,8 +237,12 @@ async def test_brokers_without_producer_ids(kafka: EmbeddedKafka) -> None:
 
     kafka.faults.alter(without, api="ApiVersions", times=None)
     report = await examined(kafka.bootstrap_servers)
-    assert "enable.idempotence=false" in (one(report, "idempotence").advice or "")
-    assert "producer ids" in bad(report)["protocol"][0]
+    check = one(report, "idempotence")
+    assert (check.status, check.summary) == (Status.FAIL, "the brokers give no producer ids")
+    assert check.advice == "Set enable.idempotence=false, or use brokers from Kafka 0.11 on."
+    protocols = of(report, "protocol")
+    assert {check.status for check in protocols} == {Status.WARN}
+    assert "without producer ids" in protocols[0].summary
 
 
 @pytest.mark.parametrize(("ahead", "status"), [(0, "ok"), (-60, "warn"), (3600, "fail")])
@@ -243,7 +260,10 @@ async def test_an_older_cluster(kafka: EmbeddedKafka) -> None:
     kafka.limit_version("DescribeQuorum", 0, 0)
     kafka.limit_version("FindCoordinator", 0, 3)
     report = await examined(kafka.bootstrap_servers, transactional_id="shop")
-    assert "without the next leader in answers, topic ids" in bad(report)["protocol"][0]
+    protocol = of(report, "protocol")[0]
+    assert protocol.status is Status.WARN
+    assert "without the next leader in answers, topic ids" in protocol.summary
+    assert "Kafka 3.7" in (protocol.advice or "")
     assert (one(report, "clock").status, one(report, "transactions").status) == (Status.SKIP, Status.OK)
 
 
@@ -260,7 +280,15 @@ async def test_a_cluster_that_stops_answering(kafka: EmbeddedKafka) -> None:
     began = asyncio.get_running_loop().time()
     report = await examined(kafka.bootstrap_servers, "orders", timeout=0.5)
     assert asyncio.get_running_loop().time() - began < 6 * 0.5
-    assert one(report, "cluster").status in (Status.FAIL, Status.SKIP)
+    check = one(report, "cluster")
+    assert check.status is Status.FAIL
+    assert check.summary == (
+        "none of 3 bootstrap servers tells the cluster: request timed out "
+        f"(broker {kafka.brokers[0].address}): TimeoutError: no answer within 0.5 s"
+    )
+    assert check.advice == (
+        "Look at the logs of the bootstrap servers: they were reached, and did not answer."
+    )
     assert {check.status for check in of(report, "protocol")} == {Status.OK}
 
 
@@ -369,7 +397,10 @@ async def test_steps_that_run_out_of_time_have_failed(kafka: EmbeddedKafka, api:
     kafka.faults.delay(1.0, api=api, times=None)
     report = await examined(kafka.bootstrap_servers, "orders", probe=True, timeout=1.0)
     assert (report.ok, report.exit_code) == (False, 1)
-    assert bad(report)
+    failed = [check for check in report.checks if check.status is Status.FAIL]
+    assert {check.id for check in failed} <= {"protocol", "cluster", "brokers", "topic", "probe"}
+    assert failed
+    assert all(check.advice for check in failed)
 
 
 async def test_the_whole_time_is_over(kafka: EmbeddedKafka) -> None:
@@ -409,7 +440,9 @@ async def test_a_broker_without_producer_ids_and_a_producer_that_wants_none(kafk
 
     kafka.faults.alter(without, api="ApiVersions", times=None)
     report = await examined(kafka.bootstrap_servers, "orders", enable_idempotence=False)
-    assert "producer ids" not in str(bad(report))
+    assert {check.status for check in of(report, "protocol")} == {Status.OK}
+    assert one(report, "idempotence").status is Status.SKIP
+    assert bad(report) == {}
 
 
 @pytest.mark.parametrize("api", ["DescribeQuorum", "InitProducerId", "FindCoordinator", "DescribeConfigs"])

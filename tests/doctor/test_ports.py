@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -89,6 +90,15 @@ async def test_another_program_at_an_advertised_address(script: Script, told: st
     broker = of(report, "brokers")[1]
     assert told in broker.summary
     assert "the port of another listener" in (broker.advice or "")
+
+
+async def test_a_broker_that_is_too_slow() -> None:
+    """It refuses other protocols at once; what counts is that it does not answer the question of Kafka."""
+    async with EmbeddedKafka() as kafka:
+        kafka.faults.silence(times=None)
+        check = one(await examined(kafka.bootstrap_servers, timeout=0.5), "protocol")
+    assert check.summary == "connections are accepted, and never answered"
+    assert (check.advice or "").endswith("or a broker that hangs.")
 
 
 async def _over_tls(kafka: EmbeddedKafka, authority: str, **settings: object) -> Check:
@@ -217,10 +227,13 @@ async def test_a_certificate_that_has_expired() -> None:
     old = made.issue(lifetime=datetime.timedelta(days=-1))
     async with EmbeddedKafka(tls=made.broker_context(old)) as kafka:
         check = await _over_tls(kafka, made.authority)
-    assert (check.status, check.advice) == (
-        "fail",
-        "Renew the certificate of the broker, or of its authority.",
+    assert check.status == "fail"
+    assert re.fullmatch(
+        r"a certificate has expired: that of the broker \(CN=\S+\) is valid until \d{4}-\d\d-\d\d \d\d:\d\d UTC, "
+        "issued by CN=authority for tests",
+        check.summary,
     )
+    assert (check.advice or "").startswith("Renew the certificate of the broker. If it is valid still,")
 
 
 async def test_a_listener_that_wants_certificates() -> None:

@@ -204,6 +204,9 @@ class Door:
                 and await self._is_kafka_without_tls(endpoint, opening, limit)
             ):
                 opening.peer = Peer.KAFKA
+            if opening.peer is Peer.CLOSING and isinstance(opening.error, TimeoutError):
+                # A slow broker: it left the question of Kafka open, and refused those of other protocols at once.
+                opening.peer = Peer.SILENT
         else:
             opening.certificate = await presented_certificate(
                 opening.address, opening.port, endpoint.server_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import errno
 import os
 from collections.abc import Iterator, Sequence
@@ -179,7 +180,16 @@ def _certificate_problem(opening: Opening) -> str:
     if opening.verify_code in (_HOST_NAME, _ADDRESS):
         covered = "none" if certificate is None else listed(certificate.names)
         return f"the certificate does not cover the name {printable(opening.host)}; it covers {covered}"
+    if opening.verify_code == _EXPIRED and certificate is not None:
+        return (
+            f"a certificate has expired: that of the broker ({certificate.subject or 'without a name'}) is valid until "
+            f"{_day(certificate.not_after)}, issued by {certificate.issuer or 'nobody named'}"
+        )
     return str(opening.error)
+
+
+def _day(epoch: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(epoch, datetime.UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _sasl_problem(opening: Opening) -> str:
@@ -256,7 +266,10 @@ def _tls_advice(opening: Opening) -> str:
                 "(for an advertised address: in advertised.listeners)."
             )
         case 10:
-            return "Renew the certificate of the broker, or of its authority."
+            return (
+                "Renew the certificate of the broker. If it is valid still, that of its authority has expired, or the clock of this "
+                "machine is wrong."
+            )
         case 9:
             return "The certificate is not valid yet: check the clocks of both machines."
         case None:

@@ -96,14 +96,15 @@ class MuteServer:
 def mute_cluster(servers: Sequence[MuteServer], *, has_tls: bool) -> Finding:
     """No bootstrap server tells the cluster."""
     first = next((each for each in servers if each.offered), servers[0])
-    reasons = {each.reason for each in servers}
-    summary = (
-        first.reason if len(reasons) == 1 else "; ".join(f"{each.place}: {each.reason}" for each in servers)
-    )
     if not first.offered:
+        # The errors of all of them are alike, but for the address.
+        whole = "" if len(servers) == 1 else f"none of {len(servers)} bootstrap servers tells the cluster: "
         return Finding.fail(
-            summary, "Look at the logs of the bootstrap servers: they were reached, and did not answer."
+            f"{whole}{first.reason}",
+            "Look at the logs of the bootstrap servers: they were reached, and did not answer.",
         )
+    is_same = len({each.reason for each in servers}) == 1
+    summary = first.reason if is_same else "; ".join(f"{each.place}: {each.reason}" for each in servers)
     return Finding.fail(summary, _credentials(has_tls=has_tls), offered=list(map(printable, first.offered)))
 
 

@@ -11,7 +11,7 @@ import attrs
 from aioproducer._state.admission.topic_errors import may_write
 from aioproducer._state.diagnosing.finding import Finding, Status, counted, listed
 from aioproducer._wire.error_codes import ErrorCode, describe
-from aioproducer._wire.messages.metadata import MetadataResponseTopic
+from aioproducer._wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 __all__ = ["Wanted", "is_compacted", "topic_findings", "unknown_topic"]
 
@@ -122,10 +122,10 @@ def _leaders(topic: MetadataResponseTopic, wanted: Wanted) -> Iterator[Finding]:
 
 
 def _replicas(topic: MetadataResponseTopic, least: int | None, wanted: Wanted) -> Iterator[Finding]:
-    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+    groups: dict[tuple[int, int], list[MetadataResponsePartition]] = defaultdict(list)
     for each in topic.partitions:
         if each.leader_id != _NO_LEADER:
-            groups[len(each.isr_nodes), len(each.replica_nodes)].append(each.partition_index)
+            groups[len(each.isr_nodes), len(each.replica_nodes)].append(each)
     for (in_sync, replicas), partitions in sorted(groups.items()):
         finding = _of_replicas(in_sync, replicas, partitions, least, wanted)
         if finding is not None:
@@ -133,11 +133,19 @@ def _replicas(topic: MetadataResponseTopic, least: int | None, wanted: Wanted) -
 
 
 def _of_replicas(
-    in_sync: int, replicas: int, partitions: Sequence[int], least: int | None, wanted: Wanted
+    in_sync: int,
+    replicas: int,
+    partitions: Sequence[MetadataResponsePartition],
+    least: int | None,
+    wanted: Wanted,
 ) -> Finding | None:
-    state = f"{_named(partitions)}: {in_sync} of {counted(replicas, 'replica')} in sync"
-    detail: dict[str, Any] = {"partitions": list(partitions), "in_sync": in_sync, "replicas": replicas}
-    bring_back = "Bring the missing replicas back: look at the brokers that hold them."
+    indexes = [each.partition_index for each in partitions]
+    missing = sorted({one for each in partitions for one in each.replica_nodes if one not in each.isr_nodes})
+    state = f"{_named(indexes)}: {in_sync} of {counted(replicas, 'replica')} in sync"
+    detail: dict[str, Any] = {"partitions": indexes, "in_sync": in_sync, "replicas": replicas}
+    detail["missing"] = missing
+    brokers = f"broker{'' if len(missing) == 1 else 's'} {listed(missing)}"
+    bring_back = f"Bring the missing replicas back: look at {brokers}."
     if least is not None and wanted.needs_all_replicas:
         detail["min_insync_replicas"] = least
         if in_sync == replicas < least:

@@ -71,6 +71,11 @@ def _reason_to_skip(checks: Sequence[Check]) -> str | None:
     return reasons.pop() if len(reasons) == 1 else None
 
 
+def _examined(checks: list[Check]) -> list[Check]:
+    """The checks that decide on the state of a step: skipped ones do so only where there are no others."""
+    return [check for check in checks if check.status is not Status.SKIP] or checks
+
+
 class _Form:
     """The form of the lines: signs or words, and the width."""
 
@@ -80,14 +85,15 @@ class _Form:
 
     def group(self, title: str, checks: list[Check]) -> Iterator[Text | str]:
         """One step: its line, then what it consists of, as far as that says more."""
-        status = max((check.status for check in checks), key=_FROM_BEST_TO_WORST.index)
+        status = max((check.status for check in _examined(checks)), key=_FROM_BEST_TO_WORST.index)
         text, children = _content(title, checks)
         yield from self._line(status, f"{title:<{_TITLE - 1}} {text}", indent=0, hanging=_TITLE)
         if len(checks) == 1 and not children:
-            yield from self._advice(checks[0])
-        for check in children:
-            yield from self._line(check.status, _of_child(title, check), indent=2, hanging=0)
-            yield from self._advice(check)
+            yield from self._advice(checks[0].advice)
+        for advice, alike in groupby(children, lambda check: check.advice):
+            for check in alike:
+                yield from self._line(check.status, _of_child(title, check), indent=2, hanging=0)
+            yield from self._advice(advice)
 
     def skipped(self, titles: str, reason: str) -> Iterator[Text | str]:
         """Steps that were skipped for the same reason."""
@@ -118,11 +124,11 @@ class _Form:
         text.stylize(_STYLES[status], indent, indent + length)
         return text
 
-    def _advice(self, check: Check) -> Iterator[str]:
-        if check.advice is not None:
+    def _advice(self, advice: str | None) -> Iterator[str]:
+        if advice is not None:
             margin = " " * (6 if self._has_signs else 9)
             yield from textwrap.wrap(
-                check.advice,
+                advice,
                 self._width,
                 initial_indent=margin,
                 subsequent_indent=margin,

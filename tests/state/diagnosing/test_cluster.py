@@ -57,7 +57,10 @@ def test_a_listener_for_sasl() -> None:
         == "Set security.protocol to SASL_SSL, sasl.mechanism to one of these, and the credentials."
     )
     hung = MuteServer("b:1", "closed")
-    assert mute_cluster([hung, hung], has_tls=True).summary == "closed"
+    assert mute_cluster([hung], has_tls=True).summary == "closed"
+    assert mute_cluster([hung, MuteServer("c:1", "out of time")], has_tls=True).summary == (
+        "none of 2 bootstrap servers tells the cluster: closed"
+    )
     both = mute_cluster([hung, wants], has_tls=False)
     assert both.summary == f"b:1: closed; a:1: {found.summary}"
     assert (both.advice or "").startswith("Set security.protocol to SASL_PLAINTEXT")

@@ -111,6 +111,14 @@ def test_fewer_replicas_than_there_are() -> None:
     """Above the minimum it is a warning as well."""
     found = worst(topic(partition(0, (1, 2))), {"min.insync.replicas": "1"})
     assert (found.status, found.summary) == (Status.WARN, "partition 0: 2 of 3 replicas in sync")
+    assert found.detail["missing"] == [3]
+    assert found.advice == "Bring the missing replicas back: look at broker 3."
+
+
+def test_the_brokers_of_missing_replicas_are_named() -> None:
+    """Those of all partitions of one finding, each once."""
+    found = worst(topic(partition(0, (1,)), partition(1, (2,)), partition(2, (1,))))
+    assert found.advice == "Bring the missing replicas back: look at brokers 1, 2 and 3."
 
 
 def test_the_only_replica() -> None:

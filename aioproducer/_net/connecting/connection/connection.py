@@ -389,7 +389,9 @@ class Connection(asyncio.BufferedProtocol):
         return BrokerUnavailableError(text, broker=self.broker, cause=cause)
 
     def _timed_out(self, timeout: float) -> BrokerUnavailableError:
-        return self._unavailable("request timed out", TimeoutError(f"no answer within {timeout:g} s"))
+        return self._unavailable(
+            "request timed out", TimeoutError(f"no answer within {round(timeout, 3):g} s")
+        )
 
     def _gone(self) -> KafkaError:
         # A copy, because raising adds a traceback, and with it every frame that it went through.
