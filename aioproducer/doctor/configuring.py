@@ -12,7 +12,9 @@ from aioproducer.errors import ConfigurationError
 
 __all__ = ["unusable"]
 
-_NAME: Final = re.compile(r"[\w.]+")
+# The setting that a problem is about: `acks=7: ...`, `foo: ...`, `bootstrap.servers is missing: ...`.
+_NAME: Final = re.compile(r"[\w.]+(?==|:| is )")
+_UNKNOWN: Final = "no such setting"
 
 
 def unusable(error: BaseException) -> list[Finding]:
@@ -29,8 +31,10 @@ def unusable(error: BaseException) -> list[Finding]:
 
 def _advice(problem: str) -> str:
     """The values of the setting that the problem begins with, and its meaning."""
-    name = _NAME.match(problem)
+    name, reference = _NAME.match(problem), page("configuration.md")
     row = None if name is None else SETTINGS.get(name[0].replace(".", "_"))
-    if row is None:
-        return f"Correct the name, or remove it. All settings: {page('configuration.md')}"
-    return f"Values of {row.dotted}: {row.kind.range}. {row.meaning} See {page('configuration.md')}"
+    if row is not None:
+        return f"Values of {row.dotted}: {row.kind.range}. {row.meaning.replace('`', '')} See {reference}"
+    if _UNKNOWN in problem:
+        return f"Correct the name, or remove it. All settings: {reference}"
+    return f"Correct it: see {reference}"

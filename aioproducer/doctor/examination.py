@@ -176,6 +176,8 @@ class Examination:
         self, asking: Asking, unreachable: set[int], view: ClusterView, budget: Budget
     ) -> None:
         if not self._topics:
+            if self._probes:
+                self._record.note("probe", None, Finding.skip("no topic was given"))
             return
         probed = self._topics if self._probes else []
         with self._record.expecting(*(("probe", topic) for topic in probed)):

@@ -58,8 +58,9 @@ async def test_signs_for_a_terminal(kafka: EmbeddedKafka, unused_port: int) -> N
 async def test_checks_that_are_alike(kafka: EmbeddedKafka, unused_port: int) -> None:
     """One advice for those that need the same; a step of which a part is fine was not skipped."""
     servers = f"{kafka.bootstrap_servers},127.0.0.1:{unused_port}"
-    lines = (await run("doctor", "-b", servers)).out.splitlines()
+    lines = (await run("doctor", "-b", servers, "--probe")).out.splitlines()
     assert "ok   protocol    1 of 2 fine" in lines
+    assert "skip probe       no topic was given" in lines
     assert f"  skip 127.0.0.1:{unused_port}: tcp failed" in lines
     made = certificates()
     async with EmbeddedKafka(brokers=2, tls=made.broker_context()) as secured:

@@ -569,6 +569,18 @@ def test_each_problem_of_a_configuration_has_its_own_advice() -> None:
     assert advice["acks=7"].startswith("Values of acks: ")
     assert advice["linger_ms=-1"].startswith("Values of linger.ms: ")
     assert advice["foo"].startswith("Correct the name, or remove it.")
+    with pytest.raises(ConfigurationError) as caught:
+        Examination(ProducerConfig("localhost:9092"), transactional_id="")
+    [check] = refused(caught.value).checks
+    assert (check.advice or "").startswith("Correct it: see ")
+
+
+async def test_a_probe_without_a_topic(kafka: EmbeddedKafka) -> None:
+    """There is nothing to send to: that is told, and is no failure."""
+    report = await examined(kafka.bootstrap_servers, probe=True)
+    check = one(report, "probe")
+    assert (check.status, check.target, check.summary) == (Status.SKIP, None, "no topic was given")
+    assert report.exit_code == 0
 
 
 async def test_secrets_that_are_not_read_in_time() -> None:

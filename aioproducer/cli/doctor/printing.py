@@ -160,7 +160,8 @@ def _brokers(checks: list[Check]) -> tuple[str, list[Check]]:
 def _one_topic(checks: list[Check]) -> tuple[str, list[Check]]:
     """The line of a topic as a whole, above its failures and warnings."""
     whole = checks[-1]
-    return f"{whole.target}: {whole.summary}", [check for check in checks if check is not whole]
+    name = "" if whole.target is None else f"{whole.target}: "
+    return f"{name}{whole.summary}", [check for check in checks if check is not whole]
 
 
 def _several(checks: list[Check]) -> tuple[str, list[Check]]:
