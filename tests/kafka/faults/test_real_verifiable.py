@@ -145,13 +145,13 @@ async def acked_everywhere(lines: Lines) -> None:
 
 
 async def kill_a_leader(kafka: KafkaCluster, topic: str) -> None:
-    """SIGKILL for the leader of a partition; it is started again when another one leads."""
+    """SIGKILL for the leader of a partition, until another one leads. It starts again during the election."""
     (victim, *_) = await asyncio.to_thread(kafka.leaders, topic)
     kafka.node(victim).kill()
+    kafka.node(victim).start()
     async with asyncio.timeout(LIMIT):
         while victim in await asyncio.to_thread(kafka.leaders, topic):  # noqa: ASYNC110  # a cluster has no event for it
             await asyncio.sleep(0.1)
-    kafka.node(victim).start()
 
 
 def judge(topic: str, written: Lines, log: set[tuple[str, int, int]]) -> None:
