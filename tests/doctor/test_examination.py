@@ -576,7 +576,7 @@ def test_each_problem_of_a_configuration_has_its_own_advice() -> None:
 
 
 async def test_a_probe_without_a_topic(kafka: EmbeddedKafka) -> None:
-    """There is nothing to send to: that is told, and is no failure."""
+    """The check is skipped, with the reason: it is no failure."""
     report = await examined(kafka.bootstrap_servers, probe=True)
     check = one(report, "probe")
     assert (check.status, check.target, check.summary) == (Status.SKIP, None, "no topic was given")

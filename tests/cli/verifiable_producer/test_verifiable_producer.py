@@ -373,7 +373,7 @@ class Full(io.StringIO):
 async def test_output_that_cannot_be_written_ends_the_run(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, room: int, tmp_path: Path
 ) -> None:
-    """Lines that are lost would be records that nobody knows of: nothing more is sent, and the exit code is 1."""
+    """A lost line is a record without an outcome: nothing more is sent, and the exit code is 1."""
     out = Full(room)
     with (tmp_path / "out").open("w") as file:
         out.own = file.fileno()

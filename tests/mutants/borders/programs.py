@@ -16,11 +16,19 @@ PROGRAMS: Final = (
     _mutant(
         "failed-start-leaves-producers",
         "asgi.py",
-        "                stack.push_async_callback(producer.close)\n            state",
-        "                pass\n            for producer in producers:\n"
-        "                stack.push_async_callback(producer.close)\n            state",
+        "                stack.push_async_callback(producer.close)\n                started.append(producer)\n",
+        "                started.append(producer)\n            for producer in started:\n"
+        "                stack.push_async_callback(producer.close)\n",
         "An application whose second producer does not start leaves the first one running (hand-written lifespans).",
         f"{_LIFESPAN}::test_a_start_that_fails_half_way_closes_what_has_started",
+    ),
+    _mutant(
+        "full-disk-loses-lines",
+        "cli/verifiable_producer/events.py",
+        "            self.failure = error\n",
+        "            pass\n",
+        "The lines of a run are lost on a full disk, and the run ends with 0: a judge takes its records for lost.",
+        f"{_VERIFIABLE}::test_output_that_cannot_be_written_ends_the_run",
     ),
     _mutant(
         "failed-start-closes-a-foreign-producer",
