@@ -230,3 +230,17 @@ async def test_the_port_of_a_controller(secured_kafka: SecuredKafka) -> None:
     """It speaks Kafka, and takes no records."""
     report = await examined(f"127.0.0.1:{secured_kafka.nodes[0].ports.controller}", timeout=TIMEOUT)
     assert "a controller's listener?" in one(report, "protocol").summary
+
+
+async def test_credentials_for_a_listener_without_sasl(secured_kafka: SecuredKafka) -> None:
+    """Kafka refuses the handshake, before a password is sent."""
+    report = await examined(
+        secured_kafka.bootstrap_servers,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_username=USER,
+        sasl_password="x",
+    )
+    check = one(report, "sasl")
+    assert (check.status, check.summary) == ("fail", "the listener takes no credentials")
+    assert check.advice == "Set security.protocol to PLAINTEXT, or use the port of a listener with SASL."
