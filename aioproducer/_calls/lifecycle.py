@@ -19,6 +19,7 @@ from aioproducer._net.accepting.ending import log_losses, log_waits, report_of_c
 from aioproducer._net.accepting.intake import Intake
 from aioproducer._net.connecting.dialing import SOCKETS
 from aioproducer._net.observing.closing import waits_for
+from aioproducer._net.observing.counters import Counters
 from aioproducer._net.runtime.awaiting import first_answer
 from aioproducer._net.runtime.engine import Engine, denied
 from aioproducer._net.telemetry.start import TelemetryStart
@@ -126,23 +127,25 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         # The tasks hold the producer weakly: one that is dropped without close() is noticed, and ends.
         me = weakref.proxy(self)
         rng = random.Random()  # noqa: S311  # jitter, not secrets
+        counters = self._counters_of_start()
         engine = Engine(
             self.config,
             me,
             loop,
             rng,
             wall_ms=lambda: me._wall_ms(),  # noqa: PLW0108, SLF001
+            counters=counters,
             network=self._network,
         )
-        self._telemetry = None
-        if self.config.enable_metrics_push:
-            self._telemetry = TelemetryStart(engine, lambda: me._registered_metrics())  # noqa: PLW0108, SLF001
         # Calls user code, such as `for_producer()` of a partitioner: its exception must not leave a partial state.
         intake = self._intake_of(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.cluster.topics, clock, loop, _get_running_loop, self._largest_record())
         self._owners.entries.clear()
         self._follow_tasks(self._owners.entries, asyncio.current_task)
-        engine.accepted_before = self._accepted_records
+        engine.uncounted_before = self._accepted_records - engine.tally.ended
+        self._telemetry = None
+        if self.config.enable_metrics_push:
+            self._telemetry = TelemetryStart(engine, lambda: me._registered_metrics())  # noqa: PLW0108, SLF001
         for listener in self._listeners:
             engine.add_listener(listener)
         # The intake first: another thread that finds an engine must find its intake.
@@ -177,6 +180,13 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             self._state = "new"
             raise
         return engine
+
+    def _counters_of_start(self) -> Counters:
+        """New counters at the first start; later, those of the former engine: no counter of a producer goes back."""
+        if self._engine is None:
+            return Counters()
+        self._engine.counters.begin_again()
+        return self._engine.counters
 
     def _clock_for(self, loop: asyncio.AbstractEventLoop) -> Clock:
         """The clock of the compiled core, which agrees with that of the loop."""

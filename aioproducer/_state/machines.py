@@ -8,6 +8,7 @@ from aioproducer._core import Budget
 from aioproducer._state.admission.call_expiry import CallExpiry
 from aioproducer._state.admission.lines import Admission
 from aioproducer._state.admission.waiting import WaitingCalls
+from aioproducer._state.admission.waits import Waits
 from aioproducer._state.batching.accumulator import Accumulator
 from aioproducer._state.batching.limits import Limits
 from aioproducer._state.cluster.reach import Reach
@@ -51,9 +52,11 @@ class Machines:
         gapless: bool,
         loop: Any = None,  # given to the batches, which wake futures with it; not used here
         unseen_log: list[Any] | None = None,
+        tally: Tally | None = None,
+        waits: Waits | None = None,
     ) -> None:
         self.effects = Effects()
-        self.tally = Tally()
+        self.tally = Tally() if tally is None else tally
         self.view = view
         self.reach = Reach()
         self.sequences = sequences_of(
@@ -81,7 +84,8 @@ class Machines:
         self.settlement = Settlement(self.refusals, retries=retries, backoff=backoff, rng=rng)
         self.expiry = Expiry(self.losses)
         self.endings = Endings(self.refusals)
-        self.admission = Admission(WaitingCalls(self.accumulator, self.losses, appender), view)
+        calls = WaitingCalls(self.accumulator, self.losses, appender)
+        self.admission = Admission(calls, view, Waits() if waits is None else waits)
         self.call_expiry = CallExpiry(self.admission)
 
     def serve_room(self) -> None:

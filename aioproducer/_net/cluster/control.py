@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from aioproducer._net.cluster.session import Session
     from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.connecting.connection.traffic import Traffic
     from aioproducer._net.connecting.contact import Contact
 
 
@@ -38,10 +39,10 @@ Response = TypeVar("Response", bound="tuple[Any, ...]")
 class Control:
     """One connection beside those of the senders, so that no Produce request delays an answer."""
 
-    def __init__(self, session: Session, contact: Contact) -> None:
+    def __init__(self, session: Session, contact: Contact, traffic: Traffic) -> None:
         self.session = session
         self.contact = contact
-        self.history = ConnectionHistory("metadata", session.loop)
+        self.history = ConnectionHistory("metadata", session.loop, traffic)
         self.connection: Connection | None = None
         # The address of the newest connection, open or closed.
         self.address: tuple[str, int] | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from aioproducer._net.cluster.control import Control
 from aioproducer._net.connecting.addresses import Addresses
+from aioproducer._net.connecting.connection.traffic import Traffic
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.log import log_of
@@ -77,7 +78,7 @@ class ShortSession:
             rebootstrap_after=None,
         )
         self._last_error: BaseException | None = None
-        self.control = Control(self, Contact(log_of(config.client_id), logging.DEBUG))
+        self.control = Control(self, Contact(log_of(config.client_id), logging.DEBUG), Traffic())
 
     @property
     def last_error(self) -> BaseException | None:

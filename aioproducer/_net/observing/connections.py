@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from aioproducer._callers.copied import retried
 from aioproducer._net.connecting.connection.ends import Ending
-from aioproducer._net.connecting.connection.traffic import Traffic
 from aioproducer.errors import AuthenticationError, text_of
 from aioproducer.listeners import ConnectionReport
 from aioproducer.stats import ConnectionStats
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.connecting.connection.traffic import Traffic
 
 IDLE, CONNECTING, CONNECTED = "idle", "connecting", "connected"
 THROTTLED, DISCONNECTED, UNREACHABLE = "throttled", "disconnected", "unreachable"
@@ -28,15 +28,14 @@ class ConnectionHistory:
         self,
         broker: str,
         loop: asyncio.AbstractEventLoop,
+        traffic: Traffic,
         on_change: Callable[[ConnectionReport], None] | None = None,
     ) -> None:
         self.broker = broker
         self.state = IDLE
         self.address: str | None = None
         self.connection: Connection | None = None
-        self.traffic = Traffic()
-        self.connects = 0
-        self.failures = 0
+        self.traffic = traffic
         self.last_error: BaseException | None = None
         # Called with each change of the state; None without a listener.
         self.on_change = on_change
@@ -50,14 +49,14 @@ class ConnectionHistory:
 
     def failed(self, error: BaseException) -> None:
         """An attempt to connect has failed."""
-        self.failures += 1
+        self.traffic.failures += 1
         self.traffic.authentication_failures += isinstance(error, AuthenticationError)
         self.last_error = error
         self.become(UNREACHABLE, error)
 
     def connected(self, connection: Connection) -> None:
         """An attempt to connect has succeeded."""
-        self.connects += 1
+        self.traffic.connects += 1
         self.connection = connection
         # The counters go on, without those of the opening dialogue.
         connection.traffic = self.traffic
@@ -82,7 +81,7 @@ class ConnectionHistory:
             self.become(IDLE)
             return
         self.last_error = connection.close_reason
-        self.failures += connection.ending is Ending.GIVEN_UP
+        self.traffic.failures += connection.ending is Ending.GIVEN_UP
         self.become(DISCONNECTED, connection.close_reason)
 
     def snapshot(self) -> ConnectionStats:
@@ -93,8 +92,8 @@ class ConnectionHistory:
             state=self.state,
             requests_in_flight=0 if connection is None else connection.in_flight,
             bytes_in_flight=0 if connection is None else retried(lambda: connection.bytes_in_flight),
-            connects=self.connects,
-            failures=self.failures,
+            connects=traffic.connects,
+            failures=traffic.failures,
             address=self.address,
             requests=traffic.requests,
             request_errors=traffic.request_errors,

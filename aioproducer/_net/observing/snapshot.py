@@ -30,8 +30,7 @@ def loads(engine: Engine, intake: Intake, accepted: int) -> tuple[Load, Load]:
     """
     accumulator, tally = engine.accumulator, engine.tally
     flying = Load(accumulator.records_in_flight, accumulator.bytes_in_flight)
-    ended = tally.acked + tally.not_written + tally.unknown - tally.never_placed
-    placed = accepted - engine.accepted_before - ended - flying.records
+    placed = accepted - engine.uncounted_before - tally.ended - flying.records
     # In another thread, each number may be of another moment.
     records = max(0, placed) + len(intake.queued)
     return Load(records, max(0, accumulator.budget.used - flying.bytes)), flying

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aioproducer._net.connecting.connection.traffic import Traffic
 from aioproducer._net.observing.connections import CONNECTING, ConnectionHistory
 from aioproducer._net.producing.sender import Sender
 
@@ -37,6 +38,7 @@ class Brokers:
         cluster: Cluster,
         transactions: Transactions | None,
         senders: dict[int, Sender],
+        traffic: dict[int, Traffic],
         *,
         on_connection: Callable[[ConnectionReport], None] | None,
         look_after: Callable[[str, Callable[[], Awaitable[None]]], bool],
@@ -48,6 +50,8 @@ class Brokers:
         self.transactions = transactions
         self.senders = senders
         self.histories: dict[int, ConnectionHistory] = {}
+        # Those of the histories, and of brokers before the producer was started again.
+        self.traffic = traffic
         self.on_connection = on_connection
         self.look_after = look_after
         self.crash = crash
@@ -88,11 +92,19 @@ class Brokers:
         """The connections to this broker. Counters never go back: a broker that comes back continues its own."""
         found = self.histories.get(node_id)
         if found is None:
-            if len(self.histories) >= MOST_BROKERS:
-                unused = (each for each in self.histories if each not in self.senders)
-                self.histories.pop(next(unused, node_id), None)
-            found = ConnectionHistory(str(node_id), self.session.loop, self.on_connection)
+            traffic = self._traffic_of(node_id)
+            found = ConnectionHistory(str(node_id), self.session.loop, traffic, self.on_connection)
             self.histories[node_id] = found
+        return found
+
+    def _traffic_of(self, node_id: int) -> Traffic:
+        found = self.traffic.get(node_id)
+        if found is None:
+            if len(self.traffic) >= MOST_BROKERS:
+                unused = next((each for each in self.traffic if each not in self.senders), node_id)
+                self.traffic.pop(unused, None)
+                self.histories.pop(unused, None)
+            found = self.traffic[node_id] = Traffic()
         return found
 
     def forget_unused(self, now: float) -> None:

@@ -34,7 +34,6 @@ from aioproducer._net.transactions.transactions import Transactions
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batching.limits import Limits
 from aioproducer._state.cluster.metadata import MetadataView
-from aioproducer._state.delivery.slowness import Stalls
 from aioproducer._state.machines import Machines
 from aioproducer.errors import (
     AuthenticationError,
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.observing.counters import Counters
     from aioproducer._net.producing.sender import Sender
     from aioproducer._net.tasks import Tasks
     from aioproducer._state.admission.waiting import Appender, Waiting
@@ -75,6 +75,7 @@ class Engine:
         rng: Random,
         *,
         wall_ms: Callable[[], int],
+        counters: Counters,
         network: Network = SOCKETS,
     ) -> None:
         self.config = config
@@ -87,10 +88,11 @@ class Engine:
         self.fault_log = FaultLog(lambda: self.stalls.recent, self.log)
         self.tracer = tracer_of(config)
         self.listeners = Listeners((*config.listeners, self.tracer), loop, self.log)
+        self.counters = counters
         # The stalls of the loop that the timekeeper noticed.
-        self.stalls = Stalls()
-        # The number of records that the producer had accepted before this engine was made.
-        self.accepted_before = 0
+        self.stalls = counters.stalls
+        # Records that the producer had accepted before this engine was made, and whose outcome a bug left uncounted.
+        self.uncounted_before = 0
         self.supervisor = Supervisor(
             loop, begin=self._begin, before_end=self._let_go, end=self._end, after=self._ended
         )
@@ -116,6 +118,8 @@ class Engine:
             gapless=config.gapless,
             loop=loop,
             unseen_log=self.unseen.batches,
+            tally=counters.tally,
+            waits=counters.waits,
         )
         self.effects = self.machines.effects
         self.tally = self.machines.tally
@@ -125,12 +129,12 @@ class Engine:
         self.accumulator.withdraw = partial(_withdraw_here, loop, self.accumulator.withdraw)
         self.addresses = Addresses(config, loop, rng, security_of(config, loop, rng), network)
         self.addresses.on_ended = self._connection_ended
-        self.control: Control = Control(self, Contact(self.log))
+        self.control: Control = Control(self, Contact(self.log), counters.metadata)
         self.senders: dict[int, Sender] = {}
         self.cluster = Cluster(self, self.machines, self.senders)
         self.identity = IdentitySource(self, self.machines)
         current = self.machines.transaction
-        self.transactions = None if current is None else Transactions(self, current)
+        self.transactions = None if current is None else Transactions(self, current, counters.transactions)
         self.wakeup = Wakeup(loop)
         self.brokers = Brokers(
             self,
@@ -138,6 +142,7 @@ class Engine:
             self.cluster,
             self.transactions,
             self.senders,
+            counters.brokers,
             on_connection=self.listeners.on_connection,
             look_after=self.supervisor.look_after,
             crash=self.crash,

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 def reading_of(engine: Engine) -> Reading:
     """The present counters. The largest values begin anew: only one reader can use them."""
     tally, now = engine.tally, engine.loop.time()
-    histories = engine.brokers.histories
-    connections = [*histories.values(), engine.control.history]
+    brokers, metadata = engine.counters.brokers, engine.counters.metadata
+    connections = [*engine.brokers.histories.values(), engine.control.history]
     waits, budget, read_at = engine.admission.waits, engine.accumulator.budget, engine.cluster.read_at
     return Reading(
         at=now,
         wall_ns=engine.wall_ms() * 1_000_000,
-        connects=sum(history.connects for history in connections),
-        nodes={history.broker: measured(history.traffic.request_time) for history in histories.values()},
+        connects=sum(traffic.connects for traffic in (*brokers.values(), metadata)),
+        nodes={str(broker): measured(traffic.request_time) for broker, traffic in brokers.items()},
         throttle=Measured(
             tally.requests,
-            sum(history.traffic.throttle_requested for history in histories.values()),
-            max((history.traffic.take_longest_throttle() for history in histories.values()), default=0.0),
+            sum(traffic.throttle_requested for traffic in brokers.values()),
+            max((traffic.take_longest_throttle() for traffic in brokers.values()), default=0.0),
         ),
         queue_time=measured(tally.queue_time),
         request_time=measured(tally.request_time),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._net.telemetry.telemetry import Telemetry
+    from aioproducer._state.telemetry.readings import Reading
     from aioproducer._state.telemetry.registered import RegisteredMetrics
 
 __all__ = ["TelemetryStart"]
@@ -24,6 +25,7 @@ class TelemetryStart:
         self.engine = engine
         self.registered = registered
         self.began_at = engine.loop.time()
+        self.counted_before = _counted_before(engine)
         self.telemetry: Telemetry | None = None
         engine.control.on_connected = self._connected
 
@@ -41,7 +43,7 @@ class TelemetryStart:
         # Most clusters take no metrics: their producers never load this.
         from aioproducer._net.telemetry.telemetry import Telemetry  # noqa: PLC0415
 
-        telemetry = Telemetry(self.engine, self.registered, self.began_at)
+        telemetry = Telemetry(self.engine, self.registered, self.began_at, self.counted_before)
         telemetry.connected(connection)
         if self.engine.supervisor.look_after("telemetry", telemetry.run):
             self.telemetry = telemetry
@@ -50,3 +52,12 @@ class TelemetryStart:
         """Make the last push, if a broker expects it, for at most so many seconds."""
         if self.telemetry is not None:
             await self.telemetry.close(limit)
+
+
+def _counted_before(engine: Engine) -> Reading | None:
+    """The counters of a producer that is started again, which it may have pushed already; None at its first start."""
+    if not engine.counters.had_a_start:
+        return None
+    from aioproducer._net.telemetry.reading import reading_of  # noqa: PLC0415  # as above
+
+    return reading_of(engine)

@@ -54,17 +54,25 @@ def is_spoken_over(connection: Connection | None) -> bool:
 class Telemetry:
     """Asks which metrics are wanted, and pushes them; `engine.control` opens the connections, this task never does."""
 
-    def __init__(self, engine: Engine, registered: Callable[[], RegisteredMetrics], began_at: float) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        registered: Callable[[], RegisteredMetrics],
+        began_at: float,
+        counted_before: Reading | None,
+    ) -> None:
         self.engine = engine
         # The producer has them, weakly: they refer to the program, and may refer to the producer.
         self.registered = registered
         self.log = engine.log
         self.loop = engine.loop
         self.schedule = Schedule(self.loop.time())
-        # The wall clock at the start of the producer, when all counters were 0.
+        # The wall clock at the start of the producer.
         age = self.loop.time() - began_at
         self.started_ns = engine.wall_ms() * 1_000_000 - round(age * 1e9)
-        self.ledger = Ledger(Reading(at=began_at, wall_ns=self.started_ns))
+        # The counters at that time: 0, but for a producer that was started before.
+        self.at_start = counted_before or Reading(at=began_at, wall_ns=self.started_ns)
+        self.ledger = Ledger(self.at_start)
         self.resource = resource_of(engine.config.transactional_id, engine.config.client_rack)
         self.wakeup = Wakeup(self.loop)
         self.waiters: list[asyncio.Future[None]] = []
@@ -192,7 +200,7 @@ class Telemetry:
     def _payload(self, subscription: Subscription) -> Payload | None:
         interval = self.ledger.interval(reading_of(self.engine))
         standard = list(
-            metrics_of(interval, self.started_ns, is_delta=subscription.is_delta, wants=subscription.wants)
+            metrics_of(interval, self.at_start, is_delta=subscription.is_delta, wants=subscription.wants)
         )
         registered = list(self._read_registered(subscription, interval))
         payload = payload_of(subscription, self.resource, SCOPE, standard, registered)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from aioproducer._net.transactions.conversation import converse
 from aioproducer._net.transactions.operation import Operation
-from aioproducer._state.transactions.counts import TransactionCounts
 from aioproducer._state.transactions.table import Event, State
 from aioproducer.errors import (
     CommitOutcomeUnknownError,
@@ -22,18 +21,19 @@ from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from aioproducer._net.transactions.transactions import Transactions
+    from aioproducer._state.transactions.counts import TransactionCounts
     from aioproducer._state.transactions.dialogues.steps import Dialogue
 
 
 class Operations:
     """At most one operation changes the state of the transaction; deliveries of offsets may go on beside it."""
 
-    def __init__(self, transactions: Transactions) -> None:
+    def __init__(self, transactions: Transactions, counts: TransactionCounts) -> None:
         self._transactions = transactions
         self._current = transactions.current
         self.present: Operation | None = None
         self._going_on: set[Operation] = set()
-        self.counts = TransactionCounts()
+        self.counts = counts
 
     def start(self, event: Event, dialogue: Dialogue[None]) -> Operation:
         """Begin an operation beside the present one."""

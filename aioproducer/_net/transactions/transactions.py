@@ -53,7 +53,7 @@ PAUSES_AT_CLOSING = (0.1, 0.2, 0.4, 0.8)
 class Transactions:
     """The calls, and the task that does what a transaction needs besides them."""
 
-    def __init__(self, host: Host, current: CurrentTransaction) -> None:
+    def __init__(self, host: Host, current: CurrentTransaction, counts: TransactionCounts) -> None:
         self.host = host
         self.loop = host.loop
         self.current = current
@@ -64,7 +64,7 @@ class Transactions:
         # Of the present transaction, or of the last one.
         self.aborters = Aborters()
         self.coordinators = CoordinatorsInUse(host, current.ownership.transactional_id)
-        self.operations = Operations(self)
+        self.operations = Operations(self, counts)
         self.steps = Steps(self)
         self.work_pending = Wakeup(host.loop)
         # Called when records may be sent from now on, or may not; set by the producer.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aioproducer._state.admission.ready import ReadyRecord
+    from aioproducer._state.admission.waits import Waits
     from aioproducer._state.cluster.metadata import MetadataView
     from aioproducer._state.queues.partition_queue import PartitionQueue, TopicQueues
     from aioproducer.errors import KafkaError
@@ -34,10 +35,10 @@ PROPAGATION = 0.1
 class Admission:
     """The lines of one producer's topics; `memory` has the lines for memory, `calls` the calls of all lines."""
 
-    def __init__(self, calls: WaitingCalls, view: MetadataView) -> None:
+    def __init__(self, calls: WaitingCalls, view: MetadataView, waits: Waits) -> None:
         self.calls = calls
-        self.memory = MemoryLines(calls)
-        self.waits = self.memory.waits
+        self.memory = MemoryLines(calls, waits)
+        self.waits = waits
         self.view = view
         self.accumulator = calls.accumulator
         self.effects = calls.effects

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from aioproducer._core import APPENDED
 from aioproducer._state.admission.ready import size_alone, without_memory
 from aioproducer._state.admission.waiting import Line
-from aioproducer._state.admission.waits import Waits
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 from aioproducer._state.effects import event
 
 if TYPE_CHECKING:
     from aioproducer._core import MemoryShare
     from aioproducer._state.admission.waiting import Waiting, WaitingCalls
+    from aioproducer._state.admission.waits import Waits
     from aioproducer._state.queues.partition_queue import PartitionQueue, TopicQueues
 
 # A lingering batch has no backoff, and only a backoff would need the time.
@@ -27,12 +27,12 @@ ANY_TIME = 0.0
 class MemoryLines:
     """A line for each memory share."""
 
-    def __init__(self, calls: WaitingCalls) -> None:
+    def __init__(self, calls: WaitingCalls, waits: Waits) -> None:
         self.calls = calls
         self.accumulator = calls.accumulator
         self.effects = calls.effects
         self.lines: dict[MemoryShare, Line] = {}
-        self.waits = Waits()
+        self.waits = waits
 
     def wait(self, call: Waiting, queue: PartitionQueue, now: float) -> None:
         """Take the last place in the line for memory of the broker that leads this partition."""

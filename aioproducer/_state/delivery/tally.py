@@ -73,6 +73,15 @@ class Tally:
         """The outcomes so far."""
         return Totals(self.acked, self.not_written, self.unknown)
 
+    @property
+    def ended(self) -> int:
+        """The accepted records that have their outcome."""
+        return self.acked + self.not_written + self.unknown - self.never_placed
+
+    def begin_again(self) -> None:
+        """The producer is started again: the counts go on."""
+        self.last_ack = self.last_error = self.last_error_at = None
+
     def sent(self, batches: list[QueuedBatch]) -> None:
         """A request with these batches leaves."""
         self.requests += 1

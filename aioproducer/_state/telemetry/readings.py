@@ -107,14 +107,14 @@ class Ledger:
 
 
 def metrics_of(
-    interval: Interval, start_ns: int, *, is_delta: bool, wants: Callable[[str], bool]
+    interval: Interval, at_start: Reading, *, is_delta: bool, wants: Callable[[str], bool]
 ) -> Iterator[Metric]:
     """The requested standard metrics; a gauge without a value in the interval is left out.
 
-    Where the broker wants no differences, a sum counts from `start_ns` on.
+    Where the broker wants no differences, a sum counts from the start of the producer on.
     """
     before, after = interval
-    since_ns = before.wall_ns if is_delta else start_ns
+    since = before if is_delta else at_start
     for name, value_of in GAUGES.items():
         if wants(name) and (value := value_of(before, after)) is not None:
             yield Metric(name, "gauge", (Point(float(value), before.wall_ns, after.wall_ns),))
@@ -123,11 +123,11 @@ def metrics_of(
             yield Metric(name, "gauge", points)
     for name, total_of in SUMS.items():
         if wants(name):
-            value = total_of(after) - (total_of(before) if is_delta else 0)
-            yield Metric(name, "sum", (Point(value, since_ns, after.wall_ns),), is_delta)
+            value = total_of(after) - total_of(since)
+            yield Metric(name, "sum", (Point(value, since.wall_ns, after.wall_ns),), is_delta)
     for name, at in TOPIC_SUMS.items():
         if wants(name) and after.topics:
-            yield Metric(name, "sum", list(_by_topic(at, interval, since_ns, is_delta=is_delta)), is_delta)
+            yield Metric(name, "sum", list(_by_topic(at, since, after)), is_delta)
 
 
 def _by_node(
@@ -139,13 +139,11 @@ def _by_node(
             yield Point(value, before.wall_ns, after.wall_ns, (("node_id", f"node-{node}"),))
 
 
-def _by_topic(at: int, interval: Interval, since_ns: int, *, is_delta: bool) -> Iterator[Point]:
-    none = TopicReading()
-    former = interval.before.topics if is_delta else {}
-    ended_ns, attributes = interval.after.wall_ns, interval.after.topic_attributes
-    for topic, counts in interval.after.topics.items():
-        value = counts[at] - former.get(topic, none)[at]
-        yield Point(value, since_ns, ended_ns, attributes[topic])
+def _by_topic(at: int, since: Reading, after: Reading) -> Iterator[Point]:
+    none, former, attributes = TopicReading(), since.topics, after.topic_attributes
+    since_ns, ended_ns = since.wall_ns, after.wall_ns
+    for topic, counts in after.topics.items():
+        yield Point(counts[at] - former.get(topic, none)[at], since_ns, ended_ns, attributes[topic])
 
 
 def _average(before: Measured, after: Measured, scale: float = 1.0) -> float | None:

@@ -41,6 +41,10 @@ class TransactionCounts:
             self._in_doubt = number
             self.unknown += 1
 
+    def begin_again(self) -> None:
+        """The producer is started again, and numbers its transactions anew."""
+        self._in_doubt = 0
+
     def snapshot(self) -> TransactionStats:
         """The counters of this moment. For any thread."""
         return TransactionStats(self.committed, self.aborted, self.unknown, self.commit_time.snapshot())

@@ -230,7 +230,7 @@ async def test_rebootstrap_on_request(make: Make, pair: EmbeddedKafka) -> None:
     producer = await warm(make(pair), "two")
     await send_all(producer, range(2), "two", partition=0)
     await producer.flush()
-    connects = engine(producer).senders[pair.leader_of("two", 0)].history.connects
+    connects = engine(producer).senders[pair.leader_of("two", 0)].history.traffic.connects
     fault = pair.faults.alter(lambda answer: answer._replace(error_code=129), api="Metadata")
     engine(producer).cluster.stale(None)
     await fault.reached()
@@ -238,7 +238,7 @@ async def test_rebootstrap_on_request(make: Make, pair: EmbeddedKafka) -> None:
     # Those in flight have their answers over the former connection.
     assert await all_acked(await send_all(producer, range(6, 8), "two", partition=0))
     assert producer.stats().records_retried == 0
-    assert engine(producer).senders[pair.leader_of("two", 0)].history.connects == connects + 1
+    assert engine(producer).senders[pair.leader_of("two", 0)].history.traffic.connects == connects + 1
 
 
 async def test_no_rebootstrap_while_brokers_answer(make: Make, pair: EmbeddedKafka) -> None:
@@ -307,7 +307,7 @@ async def test_two_callers_share_the_connection_to_a_broker(make: Make, pair: Em
     await producer.send_and_wait("one", b"0", partition=0)
     sender = engine(producer).senders[pair.leader_of("one")]
     sender.close()
-    connects = sender.history.connects
+    connects = sender.history.traffic.connects
     await asyncio.gather(sender.connect(), sender.connect())
-    assert sender.history.connects == connects + 1
+    assert sender.history.traffic.connects == connects + 1
     assert len(engine(producer).addresses.connected()) <= 2

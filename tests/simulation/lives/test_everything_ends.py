@@ -33,6 +33,7 @@ BY_CONTRACT: Final = {
     "Tally.failed_by_kind": 1_100,
     # Their counters continue when the topics return.
     "Brokers.histories": 100,
+    "Counters.brokers": 100,
     # Kept for reports that are still to come.
     "Tally._kept": 100,
     # The brokers of the present cluster that did not answer the last connection attempt.

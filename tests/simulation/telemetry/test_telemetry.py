@@ -163,6 +163,26 @@ async def test_turned_off(world: World) -> None:
     assert asked(world) == []
 
 
+@scenario(runs=1, telemetry=True)
+async def test_a_producer_that_is_started_again_pushes_nothing_twice(world: World) -> None:
+    """Its counters go on; a push has their growth since the last one."""
+    producer = await subscribed(world)
+    await send(world, producer, 5)
+    await producer.flush()
+    await first_push(world)
+    assert producer._engine is not None
+    producer._engine.crash(RuntimeError("a bug"))
+    await asyncio.sleep(1)
+    await producer.start(wait_ready=5)
+    await producer.client_instance_id()
+    await send(world, producer, 4)
+    await producer.close()
+    assert producer.stats().records_acked == 9
+    assert [sum(push.values(NAME + "record.send.total")) for push in world.kafka.pushes] == [5, 4]
+    connects = sum(each.connects for each in producer.stats().connections)
+    assert total(world, "connection.creation.total") == connects
+
+
 # -- refusals and losses
 
 

@@ -36,7 +36,7 @@ def everything(_name: str) -> bool:
 def found(
     interval: Interval, *, is_delta: bool = True, wants: Callable[[str], bool] = everything
 ) -> dict[str, Metric]:
-    metrics = metrics_of(interval, START_NS, is_delta=is_delta, wants=wants)
+    metrics = metrics_of(interval, Reading(at=90.0, wall_ns=START_NS), is_delta=is_delta, wants=wants)
     return {metric.name.removeprefix(PREFIX): metric for metric in metrics}
 
 

@@ -1,4 +1,4 @@
-"""Counters of what goes over a connection."""
+"""Counters of connections, and of what goes over them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ __all__ = ["Traffic"]
 
 
 class Traffic:
-    """Requests, bytes and pauses, of one connection after another to the same broker."""
+    """Connections to one broker, one after another: their requests, bytes and pauses."""
 
     __slots__ = (
         "authentication_failures",
         "authentications",
         "bytes_received",
         "bytes_sent",
+        "connects",
+        "failures",
         "reauthentications",
         "request_errors",
         "request_time",
@@ -26,6 +28,9 @@ class Traffic:
     )
 
     def __init__(self) -> None:
+        self.connects = 0
+        # Attempts that failed, and connections that this producer gave up.
+        self.failures = 0
         self.requests = 0
         # Requests without a usable answer.
         self.request_errors = 0
