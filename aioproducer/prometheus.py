@@ -85,7 +85,8 @@ class ProducerCollector(Collector):
         self._namespace = namespace
         self._label_names = ("client_id", *map(_checked_label, labels))
         self._label_values = tuple(map(str, labels.values()))
-        self._producers = Producers(TopicNames(topics, max_topics))
+        self._topics = TopicNames(topics, max_topics)
+        self._producers = Producers()
         for producer in producers:
             self.add(producer)
         if registry is not None:
@@ -93,7 +94,7 @@ class ProducerCollector(Collector):
 
     def add(self, producer: Producer[Any, Any]) -> None:
         """Show this producer as well; it is held weakly."""
-        self._producers.add(producer)
+        self._producers.add(producer, self._topics)
 
     def remove(self, producer: Producer[Any, Any]) -> None:
         """Show this producer no longer; its counters so far remain in the sums of its `client_id`."""

@@ -49,6 +49,7 @@ class _Member:
 
     reference: weakref.ref[Producer[Any, Any]]
     config: ProducerConfig
+    topics: TopicNames
     counts: Counts = attrs.Factory(Counts)
     is_shown: bool = True
     has_ended: bool = False
@@ -72,17 +73,16 @@ class Producers:
     removed leaves those of that moment; the `client_id` is not shown while all of its producers are removed.
     """
 
-    def __init__(self, topics: TopicNames) -> None:
-        self._topics = topics
+    def __init__(self, lock: threading.RLock | None = None) -> None:
         self._clients: dict[str, _Client] = {}
         # Last statistics, from finalizers: these run in any thread, and in the middle of any call.
         self._last: deque[tuple[_Member, Stats | None]] = deque()
         # Reentrant: a finalizer of the program may call add() or remove().
-        self._lock = threading.RLock()
+        self._lock = threading.RLock() if lock is None else lock
         self._logged_at = -math.inf
 
-    def add(self, producer: Producer[Any, Any]) -> None:
-        """Show this producer; a second call changes nothing."""
+    def add(self, producer: Producer[Any, Any], topics: TopicNames) -> None:
+        """Show this producer, with these topics; a second call changes nothing."""
         config = producer.config
         with self._lock:
             self._let_go()
@@ -90,7 +90,7 @@ class Producers:
             client.is_shown = True
             member = _member(client, producer)
             if member is None:
-                member = _Member(weakref.ref(producer), config)
+                member = _Member(weakref.ref(producer), config, topics)
                 producer._at_end(partial(_note_last, self._last, member))  # noqa: SLF001  # of this package
                 client.members.append(member)
             member.is_shown = True
@@ -106,6 +106,25 @@ class Producers:
             self._read(member, producer)
             member.is_shown = False
             client.is_shown = any(each.is_shown for each in client.members)
+
+    def hide(self, client_id: str) -> None:
+        """Do not show this `client_id` until a producer of it is added; its counters stay."""
+        with self._lock:
+            client = self._clients.get(client_id)
+            if client is not None:
+                client.is_shown = False
+
+    def take_over(self, other: Producers) -> None:
+        """Show the producers of another set, which were not read yet, in its place."""
+        with self._lock, other._lock:
+            other._let_go()
+            for client_id, former in other._clients.items():
+                for member in former.members:
+                    producer = member.reference()
+                    if producer is not None and member.is_shown:
+                        self.add(producer, member.topics)
+                client = self._clients.setdefault(client_id, _Client(is_shown=former.is_shown))
+                client.former.add(former.former)
 
     def read(self) -> list[ClientReading]:
         """The present numbers of each shown `client_id`."""
@@ -144,7 +163,7 @@ class Producers:
                 self._logged_at = now
                 log.exception("%s: the metrics of a producer cannot be read", member.config.client_id)
             return None
-        member.counts.update(stats, self._topics)
+        member.counts.update(stats, member.topics)
         return health.state == "closed", gauges_of(stats, health)
 
     def _let_go(self) -> None:
@@ -153,7 +172,7 @@ class Producers:
             member, stats = self._last.popleft()
             member.has_ended = True
             if member.is_shown and stats is not None:
-                member.counts.update(stats, self._topics)
+                member.counts.update(stats, member.topics)
         for client in self._clients.values():
             gone = [member for member in client.members if member.has_ended and member.reference() is None]
             for member in gone:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import attrs
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
@@ -23,7 +25,8 @@ from aioproducer.otel.readings import OBSERVED, name_of, unit_of, values_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from opentelemetry.metrics import Meter, MeterProvider
+    from opentelemetry.metrics import Counter as SentCounter
+    from opentelemetry.metrics import Histogram, Meter, MeterProvider
 
     from aioproducer.listeners import BatchReport
     from aioproducer.otel.facts import Attributes
@@ -35,7 +38,8 @@ class Metrics:
     """The metrics of these producers, which are held weakly, until `close()`.
 
     `topics` is True, False or the names of the topics to show; all others, and those beyond `max_topics`, are `_other`.
-    Producers with equal `client_id` are summed. A counter never goes back, also when its producer is garbage-collected.
+    Producers with equal `client_id` are summed. A producer in several `Metrics` of one provider is counted once, with the
+    topics of the first. A counter never goes back, also when its producer is garbage-collected.
     """
 
     def __init__(
@@ -46,33 +50,53 @@ class Metrics:
         max_topics: int = 100,
     ) -> None:
         names_of_topics = TopicNames(topics, max_topics)
-        self._watched = [weakref.ref(producer) for producer in producers]
-        self._source = Producers(names_of_topics)
         self._observables = _observables_of(meter_provider)
-        self._observables.sources += (self._source,)
-        self._batches = BatchMetrics(_meter_of(meter_provider), names_of_topics)
-        for producer in producers:
-            self._source.add(producer)
-            producer._add_listener(self._batches)  # noqa: SLF001  # the only way to add one later
+        self._watched: list[tuple[weakref.ref[Producer[Any, Any]], str]] = []
+        with _lock:
+            for producer in dict.fromkeys(producers):
+                self._observables.present().watch(producer, names_of_topics)
+                self._watched.append((weakref.ref(producer), producer.config.client_id))
 
     def close(self) -> None:
-        """Observe nothing any more."""
-        sources = self._observables.sources
-        self._observables.sources = tuple(one for one in sources if one is not self._source)
-        for reference in self._watched:
-            producer = reference()
-            if producer is not None:
-                producer._remove_listener(self._batches)  # noqa: SLF001  # as above
+        """Observe these producers no more.
+
+        Their counters so far remain in the sums of a `client_id` that other `Metrics` observe as well.
+        """
+        with _lock:
+            watched, self._watched = self._watched, []
+            for reference, client_id in watched:
+                self._observables.present().leave(reference(), client_id)
+
+
+@attrs.define(eq=False)
+class _Watched:
+    """One producer, by how many `Metrics` it is watched, and the listener to its batches."""
+
+    batches: BatchMetrics
+    users: int = 0
 
 
 class Observables:
-    """The observable instruments of one meter provider, for all `Metrics` that use it.
+    """The instruments of one meter provider, for all `Metrics` that use it. A producer is counted once.
 
     A meter ignores the callbacks of a second instrument of the same name.
     """
 
     def __init__(self, meter: Meter) -> None:
-        self.sources: tuple[Producers, ...] = ()
+        self._producers = Producers(lock=_lock)
+        self._watched: weakref.WeakKeyDictionary[Producer[Any, Any], _Watched] = weakref.WeakKeyDictionary()
+        # By how many `Metrics` the producers of each client id are watched.
+        self._users: Counter[str] = Counter()
+        self._merged_into: Observables | None = None
+        self._sent = meter.create_counter(
+            names.SENT_MESSAGES, "{message}", "Number of messages that the producer attempted to send"
+        )
+        self._duration = meter.create_histogram(
+            names.OPERATION_DURATION,
+            "s",
+            "Duration of the sending of a batch",
+            explicit_bucket_boundaries_advisory=names.DURATION_BOUNDS,
+        )
         self._values: dict[str, Values] = {}
         self._places: Places = {}
         # The metrics that were read of these values: the second reading of one begins a new collection.
@@ -82,11 +106,62 @@ class Observables:
             make = meter.create_observable_gauge if is_gauge else meter.create_observable_counter
             make(name_of(metric), [partial(self._observe, metric.name)], unit_of(metric), metric.help)
 
+    def present(self) -> Observables:
+        """Those whose instruments are in use: others of the same provider, where it was set for the program later."""
+        for program in _observables_of_program:
+            is_merged = program._merged_into is not None  # noqa: SLF001  # of this class
+            known = None if is_merged else _observables.get(metrics.get_meter_provider())
+            if known is not None:
+                program._merge_into(known)  # noqa: SLF001  # as above
+        return self._merged_into or self
+
+    def _merge_into(self, other: Observables) -> None:
+        with _lock:
+            if self._merged_into is None:
+                self._merged_into = other
+                self._hand_over(other)
+
+    def _hand_over(self, other: Observables) -> None:
+        for producer, watched in list(self._watched.items()):
+            known = other._watched.setdefault(producer, watched)
+            if known is not watched:
+                known.users += watched.users
+                watched.batches.is_over = True
+                producer._remove_listener(watched.batches)  # noqa: SLF001  # the only way to remove one
+        other._users.update(self._users)
+        other._producers.take_over(self._producers)
+
+    def watch(self, producer: Producer[Any, Any], topics: TopicNames) -> None:
+        """Count this producer, with these topics if no other `Metrics` has it."""
+        watched = self._watched.get(producer)
+        if watched is None:
+            watched = _Watched(BatchMetrics(self, self._sent, self._duration, topics))
+            self._watched[producer] = watched
+            self._producers.add(producer, topics)
+            producer._add_listener(watched.batches)  # noqa: SLF001  # the only way to add one later
+        watched.users += 1
+        self._users[producer.config.client_id] += 1
+
+    def leave(self, producer: Producer[Any, Any] | None, client_id: str) -> None:
+        """A `Metrics` with this producer is closed; None: the producer is gone."""
+        watched = None if producer is None else self._watched[producer]
+        if producer is not None and watched is not None:
+            watched.users -= 1
+            if not watched.users:
+                del self._watched[producer]
+                producer._remove_listener(watched.batches)  # noqa: SLF001  # as above
+                self._producers.remove(producer)
+        self._users[client_id] -= 1
+        if not self._users[client_id]:
+            del self._users[client_id]
+            self._producers.hide(client_id)
+
     def _observe(self, name: str, options: CallbackOptions) -> list[Observation]:
         del options
         if name in self._read or not self._read:
             self._read = set()
-            readings = [reading for source in self.sources for reading in source.read()]
+            with _lock:
+                readings = self.present()._producers.read()  # noqa: SLF001  # of this class
             self._values = values_of(readings, self._places)
         self._read.add(name)
         found = self._values.get(name, {})
@@ -97,40 +172,50 @@ def _meter_of(provider: MeterProvider | None) -> Meter:
     return metrics.get_meter(names.SCOPE, __version__, provider, names.SCHEMA_URL)
 
 
-_lock = threading.Lock()
+# For the making of instruments. Their callbacks, which run under locks of the SDK, never take it.
+_making = threading.Lock()
+# For the producers. Reentrant: a finalizer of the program may make or close `Metrics`.
+_lock = threading.RLock()
 _observables: weakref.WeakKeyDictionary[MeterProvider, Observables] = weakref.WeakKeyDictionary()
 # Those of the program's own provider, which may be set later.
 _observables_of_program: list[Observables] = []
+# The class of the provider that stands for the program's own one before that is set.
+_PLACEHOLDER: Any = getattr(getattr(metrics, "_internal", None), "_ProxyMeterProvider", ())
 
 
 def _observables_of(provider: MeterProvider | None) -> Observables:
-    with _lock:
-        if provider is None or provider is metrics.get_meter_provider():
+    with _making:
+        of_program = metrics.get_meter_provider()
+        if provider is None or isinstance(provider, _PLACEHOLDER):
+            provider = of_program
+        found = _observables.get(provider)
+        if found is None and provider is of_program:
             if not _observables_of_program:
                 _observables_of_program.append(Observables(_meter_of(None)))
             return _observables_of_program[0]
-        if provider not in _observables:
-            _observables[provider] = Observables(_meter_of(provider))
-        return _observables[provider]
+        if found is None:
+            found = _observables[provider] = Observables(_meter_of(provider))
+        return found
 
 
 class BatchMetrics:
     """A listener that records the metrics that the convention requires, once for each batch."""
 
-    def __init__(self, meter: Meter, topics: TopicNames) -> None:
+    def __init__(
+        self, observables: Observables, sent: SentCounter, duration: Histogram, topics: TopicNames
+    ) -> None:
+        self._observables = observables
+        self._sent = sent
+        self._duration = duration
         self._topics = topics
-        self._sent = meter.create_counter(
-            names.SENT_MESSAGES, "{message}", "Number of messages that the producer attempted to send"
-        )
-        self._duration = meter.create_histogram(
-            names.OPERATION_DURATION,
-            "s",
-            "Duration of the sending of a batch",
-            explicit_bucket_boundaries_advisory=names.DURATION_BOUNDS,
-        )
+        self.is_over = False
 
     def on_batch(self, report: BatchReport) -> None:
         """Record a batch that has its outcome."""
+        # Another listener may have its place from now on.
+        self._observables.present()
+        if self.is_over:
+            return
         attributes: Attributes = {
             **names.OF_SENDS,
             names.DESTINATION: self._topics[report.topic],

@@ -8,10 +8,13 @@ import re
 import weakref
 from typing import Any
 
+import opentelemetry.metrics
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Metric
+from opentelemetry.util._once import Once
 
+import aioproducer.otel.metrics
 from aioproducer import KafkaError, Producer
 from aioproducer.otel import Metrics
 from aioproducer.testing import EmbeddedKafka
@@ -52,6 +55,10 @@ class Reader:
     def total(self, name: str) -> Any:
         """The sum of all values of a metric."""
         return sum(self.values(name).values())
+
+    async def messages(self, count: int) -> None:
+        """Wait until so many are counted."""
+        await until(lambda: self.total("messaging.client.sent.messages") == count)
 
 
 @pytest.fixture
@@ -190,6 +197,108 @@ def test_a_producer_is_held_weakly(reader: Reader) -> None:
     assert "aioproducer.records.accepted" in found
     assert not found & {"aioproducer.live", "aioproducer.ready", "aioproducer.buffer.memory.bytes"}
     metrics.close()
+
+
+async def test_closing_takes_no_counter_back(make: Make, reader: Reader) -> None:
+    """The counters of the moment stay in the sums of its client id, which another `Metrics` shows."""
+    first, second = await warm(make()), await warm(make())
+    closing, other = (Metrics(one, meter_provider=reader.provider) for one in (first, second))
+    for producer in (first, first, second):
+        await producer.send_and_wait("one", b"")
+    assert reader.total("aioproducer.records.acked") == 3
+    for _ in range(2):
+        closing.close()
+        assert reader.total("aioproducer.records.acked") == 3
+    await first.send_and_wait("one", b"")
+    await second.send_and_wait("one", b"")
+    await until(lambda: reader.total("messaging.client.sent.messages") == 4)
+    assert reader.total("aioproducer.records.acked") == 4
+    other.close()
+    assert "aioproducer.records.acked" not in reader.metrics()
+    again = Metrics(second, meter_provider=reader.provider)
+    assert reader.total("aioproducer.records.acked") == 4
+    again.close()
+
+
+def test_closing_after_the_end_of_a_producer(reader: Reader) -> None:
+    """Nothing is observed any more; another `Metrics` with its client id shows its counters."""
+    producer, other = Producer("localhost:9092"), Producer("localhost:9092")
+    metrics, shared = (Metrics(one, meter_provider=reader.provider) for one in (producer, other))
+    del producer
+    gc.collect()
+    metrics.close()
+    assert reader.values("aioproducer.records.accepted") == {(): 0}
+    shared.close()
+    assert reader.metrics() == {}
+
+
+async def test_a_producer_in_several_is_counted_once(make: Make, reader: Reader) -> None:
+    """Under one provider, until the last of them is closed; each other provider has its own counts."""
+    producer, elsewhere = await warm(make()), Reader()
+    several = [Metrics(producer, producer, meter_provider=reader.provider) for _ in range(2)]
+    Metrics(producer, meter_provider=elsewhere.provider)
+    for count in (1, 2):
+        await producer.send_and_wait("one", b"")
+        for one in (reader, elsewhere):
+            await one.messages(count)
+            assert one.total("aioproducer.records.acked") == count
+        several.pop().close()
+    await producer.send_and_wait("one", b"")
+    await elsewhere.messages(3)
+    assert reader.total("messaging.client.sent.messages") == 2
+    assert "aioproducer.records.acked" not in reader.metrics()
+
+
+@pytest.fixture
+def no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that has not set its meter provider yet."""
+    internal: Any = opentelemetry.metrics._internal
+    monkeypatch.setattr(internal, "_METER_PROVIDER", None)
+    monkeypatch.setattr(internal, "_METER_PROVIDER_SET_ONCE", Once())
+    monkeypatch.setattr(internal, "_PROXY_METER_PROVIDER", internal._ProxyMeterProvider())
+    monkeypatch.setattr(aioproducer.otel.metrics, "_observables_of_program", [])
+
+
+@pytest.mark.usefixtures("no_provider")
+@pytest.mark.parametrize("named", ["none", "before", "before, by the name", "after", "the placeholder"])
+async def test_a_provider_that_is_set_later(make: Make, reader: Reader, named: str) -> None:
+    """`Metrics` that were made before, with the provider or without it, and those of later count each producer once."""
+    first, second = await warm(make()), await warm(make())
+    placeholder = opentelemetry.metrics.get_meter_provider()
+    made = []
+    if named != "before, by the name":
+        made.append(Metrics(first))
+    if named.startswith("before"):
+        made.append(Metrics(second, meter_provider=reader.provider))
+        made.append(Metrics(first, meter_provider=reader.provider))
+    opentelemetry.metrics.set_meter_provider(reader.provider)
+    made.append(Metrics(second))
+    if named == "after":
+        made.append(Metrics(first, second, meter_provider=reader.provider))
+    if named == "the placeholder":
+        made.append(Metrics(second, first, meter_provider=placeholder))
+    for count in (2, 4, 6):
+        for producer in (first, second):
+            await producer.send_and_wait("one", b"")
+        await reader.messages(count)
+        assert reader.total("aioproducer.records.acked") == count
+    for one in made:
+        one.close()
+    assert "aioproducer.records.acked" not in reader.metrics()
+
+
+@pytest.mark.usefixtures("no_provider")
+def test_a_producer_that_is_gone_before_its_provider_is_set(reader: Reader) -> None:
+    """Its counters are in the sums, as those of all former producers."""
+    producer = Producer("localhost:9092", client_id="former")
+    made = [Metrics(producer), Metrics(meter_provider=reader.provider)]
+    del producer
+    gc.collect()
+    opentelemetry.metrics.set_meter_provider(reader.provider)
+    assert reader.values("aioproducer.records.accepted") == {(): 0}
+    for one in made:
+        one.close()
+    assert reader.metrics() == {}
 
 
 def test_the_names() -> None:
