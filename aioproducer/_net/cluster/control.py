@@ -81,7 +81,7 @@ class Control:
         """The connection, opened if there is none; raises the error of the last broker that was tried."""
         former = self._failure
         async with self.dialing:
-            if not self.is_connected:
+            if not self.is_connected or self._waits_for_an_optional_answer():
                 if self._failure is not None and self._failure is not former:
                     raise copy.copy(self._failure)
                 try:
@@ -91,6 +91,10 @@ class Control:
                     raise
             assert self.connection is not None  # noqa: S101  # for type checkers
             return self.connection
+
+    def _waits_for_an_optional_answer(self) -> bool:
+        """Whether a request would wait behind one that may get no answer. The sender of that one closes the connection."""
+        return self.connection is not None and self.connection.has_optional
 
     async def _dial_one(self) -> Connection:
         told: KafkaError = BrokerUnavailableError("the metadata has no broker")

@@ -237,8 +237,10 @@ class Addresses:
         # A peer that accepts connections and closes them, also in the middle of an answer, or that sends no valid
         # answers, is no better than a peer that refuses them.
         # Without answers (acks=0), it is enough that this producer has left it.
-        was_useful = connection.answers > connection.answers_at_opening or connection.ending is Ending.LEFT
-        if was_useful and not isinstance(connection.close_reason, ProtocolError):
+        was_useful = connection.answers > connection.answers_at_opening and not isinstance(
+            connection.close_reason, ProtocolError
+        )
+        if was_useful or connection.ending is Ending.LEFT:
             address.failures = 0
         self._led_to_nothing(address)
         if connection.ending in (Ending.CUT, Ending.GIVEN_UP):

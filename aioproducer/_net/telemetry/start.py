@@ -32,7 +32,7 @@ class TelemetryStart:
     def _connected(self, connection: Connection) -> None:
         """There is a new control connection."""
         if self.telemetry is not None:
-            self.telemetry.connected(connection)
+            self.telemetry.connected()
         elif connection.versions.chosen.keys() >= TELEMETRY_APIS:
             try:
                 self._start(connection)
@@ -44,7 +44,6 @@ class TelemetryStart:
         from aioproducer._net.telemetry.telemetry import Telemetry  # noqa: PLC0415
 
         telemetry = Telemetry(self.engine, self.registered, self.began_at, self.counted_before)
-        telemetry.connected(connection)
         if self.engine.supervisor.look_after("telemetry", telemetry.run):
             self.telemetry = telemetry
 

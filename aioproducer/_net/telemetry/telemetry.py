@@ -35,11 +35,7 @@ if TYPE_CHECKING:
 SCOPE: Final = ("aioproducer", SOFTWARE_VERSION)
 # The last push of a producer that closes takes at most so many seconds.
 LAST_PUSH_LIMIT: Final = 1.0
-# The part of request_timeout_ms that is waited for an answer. Requests behind it have the whole: a broker that hangs because of
-# telemetry is left before they give it up.
-PATIENCE: Final = 0.8
-# The first request over a new connection waits, for at most so many seconds, for the answers to the requests of others.
-YIELDS_FOR: Final = 1.0
+# A request waits for the answers to the requests of others: this often it looks whether they are there.
 LOOK_AGAIN: Final = 0.05
 _END_OF_THE_PROGRAM = (KeyboardInterrupt, SystemExit)
 
@@ -78,8 +74,6 @@ class Telemetry:
         self.waiters: list[asyncio.Future[None]] = []
         self.has_ended = False
         self._is_closing = False
-        self._answers_at_first = 0
-        self._yields_until = 0.0
         self._has_told_of_size = False
 
     # -- the task
@@ -101,7 +95,8 @@ class Telemetry:
             await self.wakeup.wait()
         elif connection is None:
             await self.wakeup.wait()
-        elif self._is_needed_by_others(connection):
+        elif connection.in_flight:
+            # Others would open a connection of their own rather than wait behind a request of this task.
             self.wakeup.by(self.loop.time() + LOOK_AGAIN)
             await self.wakeup.wait()
         else:
@@ -112,17 +107,9 @@ class Telemetry:
                 self.schedule.later(self.loop.time())
             self._wake_waiters()
 
-    def connected(self, connection: Connection) -> None:
+    def connected(self) -> None:
         """There is a new control connection."""
-        self._answers_at_first = connection.answers
-        self._yields_until = self.loop.time() + YIELDS_FOR
         self.wakeup.ring()
-
-    def _is_needed_by_others(self, connection: Connection) -> bool:
-        """Whether the requests that a new connection was opened for have no answer yet: none of them waits for this task."""
-        if self.loop.time() >= self._yields_until:
-            return False
-        return connection.in_flight > 0 or connection.answers <= self._answers_at_first
 
     def _connection(self) -> Connection | None:
         control = self.engine.control
@@ -183,17 +170,24 @@ class Telemetry:
         self, connection: Connection, message: tuple[Any, ...], response_type: type[R]
     ) -> R | None:
         """The answer; None, and a DEBUG line, if there is none or it cannot be read."""
-        limit = PATIENCE * self.engine.config.request_timeout_ms / 1000
+        limit = self.engine.config.request_timeout_ms / 1000
         name = api_of(response_type).name
         try:
             return await optional_answer_to(connection, message, response_type, timeout=limit)
         except TimeoutError:
             self.log.debug("broker %s did not answer %s within %g s", connection.broker, name, limit)
-            if connection.closed:
-                self.engine.cluster.stale(None)
         except KafkaError as error:
             self.log.debug("no answer to %s: %s", name, error)
+        finally:
+            self._leave(connection)
         return None
+
+    def _leave(self, connection: Connection) -> None:
+        """Have a new connection made in place of one that ended; close one whose place was taken meanwhile."""
+        if connection is not self.engine.control.connection:
+            connection.close()
+        elif connection.closed:
+            self.engine.cluster.stale(None)
 
     # -- the metrics
 

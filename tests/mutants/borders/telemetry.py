@@ -10,11 +10,11 @@ _mutant = Kind("telemetry")
 
 TELEMETRY: Final = (
     _mutant(
-        "telemetry-goes-before-the-first-metadata",
+        "telemetry-goes-before-other-requests",
         "_net/telemetry/telemetry.py",
-        "YIELDS_FOR: Final = 1.0\n",
-        "YIELDS_FOR: Final = 0.0\n",
-        "The first request about metrics is written before that for metadata: a receiver that hangs delays every record.",
+        "        elif connection.in_flight:\n",
+        "        elif False:\n",
+        "A start opens a connection more than it needs, because a request about metrics is in the way of that for a producer id.",
         "tests/simulation/telemetry/test_telemetry.py",
     ),
     _mutant(
@@ -28,10 +28,18 @@ TELEMETRY: Final = (
     ),
     _mutant(
         "a-hanging-push-costs-the-broker",
-        "_net/connecting/connection/asking.py",
-        "        if connection.answers <= answers_before:\n            connection.close()\n",
-        "",
-        "A broker that hangs in a push counts as unreachable, because the next metadata request behind the push times out.",
+        "_net/cluster/control.py",
+        "            if not self.is_connected or self._waits_for_an_optional_answer():\n",
+        "            if not self.is_connected:\n",
+        "A receiver that hangs in a push holds up each metadata request behind it, until the push is given up.",
+        "tests/simulation/telemetry/test_telemetry.py",
+    ),
+    _mutant(
+        "nonsense-of-a-receiver-costs-the-broker",
+        "_net/connecting/connection/connection.py",
+        "            ending = Ending.LEFT if self.has_optional and not self.in_flight else Ending.GIVEN_UP\n",
+        "            ending = Ending.GIVEN_UP\n",
+        "A receiver whose answers cannot be read makes its broker count as unreachable, and the pauses before connections grow.",
         "tests/simulation/telemetry/test_telemetry.py",
     ),
     _mutant(

@@ -47,8 +47,8 @@ TRACING: Final = (
     _mutant(
         "observables-of-the-second-metrics",
         "otel/metrics.py",
-        "        if provider not in _observables:",
-        "        if True:",
+        "        found = _observables.get(provider)\n",
+        "        found = None\n",
         "A meter ignores the callbacks of a second instrument of the same name: the producers of a second Metrics are missing.",
         "tests/api/tracing/test_metrics.py::test_producers_with_one_client_id",
     ),

@@ -64,6 +64,7 @@ async def test_pushes_come_at_the_interval(world: World) -> None:
     """The first after half an interval to one and a half, the others an interval apart, the last at the end."""
     producer = await subscribed(world)
     begin = world.now
+    assert producer.stats().connections[-1].connects == 1
     await first_push(world)
     assert 0.5 * INTERVAL - SOON <= world.now - begin <= 1.5 * INTERVAL + SOON
     for number in range(2, 6):
@@ -411,6 +412,60 @@ async def test_a_receiver_that_hangs_delays_no_record(world: World) -> None:
     assert world.now - begin < 1.0
     await asyncio.sleep(10)
     assert asked(world)[:1] == ["G"]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("fault", ["delay", "drop_answer", "silence"])
+@scenario(runs=2, telemetry=True)
+async def test_a_receiver_that_hangs_delays_no_metadata(world: World, api: str, fault: str) -> None:
+    """A request for metadata goes over another connection, also when the telemetry has given its own one up."""
+    world.kafka.subscribe_metrics(["*"], 10_000)
+    getattr(world.kafka.faults, fault)(api=api, times=None)
+    producer = await stage(world)
+    await asyncio.sleep(2 if api == APIS[0] else 1.5 * INTERVAL + 2 * SOON)
+    assert asked(world)[-1] == api[0]
+    for number in range(8):
+        topic = f"later-{number}"
+        world.kafka.create_topic(topic, 1)
+        begin = world.now
+        await producer.partitions_for(topic)
+        await asyncio.gather(*await send(world, producer, 2))
+        assert world.now - begin < SOON
+        health = producer.health()
+        assert (health.brokers_unreachable, health.ready, health.problems) == (0, True, ())
+        await asyncio.sleep(7)
+    await producer.close()
+    assert world.lines(level=logging.WARNING) == []
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request", b"\x00\x00\x00\x05\xff\xff\xff\xff\x00"])
+@scenario(runs=2, telemetry=True)
+async def test_garbage_in_place_of_an_answer(world: World, api: str, answer: bytes) -> None:
+    """The connection ends, and no broker counts as unreachable for a moment; no pause before the next attempt grows."""
+    world.kafka.subscribe_metrics(["*"], 1_000)
+    world.kafka.faults.rewrite(lambda _: answer, api=api, times=None)
+    producer = await stage(world, reconnect_backoff_ms=100, reconnect_backoff_max_ms=20_000)
+    for _ in range(600):
+        await asyncio.sleep(0.1)
+        health = producer.health()
+        assert (health.brokers_unreachable, health.ready, health.problems, health.last_error) == (
+            0,
+            True,
+            (),
+            None,
+        )
+    assert producer._engine is not None
+    engine, now = producer._engine, world.now
+    nodes = engine.view.brokers.nodes
+    assert max(engine.addresses.free_at((node.host, node.port)) for node in nodes) <= now + SOON
+    begin = world.now
+    world.kafka.create_topic("later", 1)
+    await producer.partitions_for("later")
+    await asyncio.gather(*await send(world, producer, 5))
+    assert world.now - begin < SOON
+    await producer.close()
+    assert world.lines(level=logging.WARNING) == []
 
 
 # -- the id

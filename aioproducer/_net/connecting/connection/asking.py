@@ -71,23 +71,20 @@ async def optional_answer_to(
 ) -> M:
     """Send a request that the connection can do without, and decode its answer; a KafkaError or TimeoutError otherwise.
 
-    Other than with `answer_to()`, a missing or invalid answer does not end the connection. If no later request has been answered
-    meanwhile, other requests would wait behind this one: the connection is closed, and its user dials again.
+    Without an answer in time the connection is closed, but other than with `answer_to()` that is no fault of the broker. No
+    other request waits behind this one (`Connection.has_optional`).
     """
-    answers_before = -1
     try:
         async with asyncio.timeout(timeout):
             await connection.gate.free(timeout)
             version = connection.versions.choose(api_of(response_type).key)
             correlation_id = connection.next_correlation_id()
             reply = _Reply(connection.loop.create_future(), bytes, connection.broker)
-            answers_before = connection.answers + connection.in_flight
             request = encode_request(message, version, correlation_id, connection.client_id)
             connection.write_optional(correlation_id, request, reply)
             frame: bytes = await reply.future
     except TimeoutError:
-        if connection.answers <= answers_before:
-            connection.close()
+        connection.close()
         raise
     return decode_response(response_type, version, frame, connection.remarks.surplus)[1]
 

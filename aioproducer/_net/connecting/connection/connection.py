@@ -108,6 +108,11 @@ class Connection(asyncio.BufferedProtocol):
         return len(self._pairing.waiting)
 
     @property
+    def has_optional(self) -> bool:
+        """Whether a request waits for its answer that may fail to come. Later requests take another connection."""
+        return bool(self._pairing.optional)
+
+    @property
     def bytes_in_flight(self) -> int:
         """The bytes of those requests."""
         return self._pairing.bytes_in_flight()
@@ -301,7 +306,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._pair(frame)
         except ProtocolError as error:
             self.traffic.request_errors += 1
-            self._end(at_broker(error, self.broker).with_traceback(None), Ending.GIVEN_UP)
+            # In place of an answer that the producer can do without, nonsense is no reason to think worse of the broker.
+            ending = Ending.LEFT if self.has_optional and not self.in_flight else Ending.GIVEN_UP
+            self._end(at_broker(error, self.broker).with_traceback(None), ending)
         except Exception as error:
             self.log.exception(
                 "the handler of an answer from broker %s failed; closing the connection",
