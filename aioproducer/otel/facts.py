@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aioproducer.errors import RecordError, RecordTooLargeError, error_name, text_of
+from aioproducer.errors import KafkaError, RecordError, RecordTooLargeError, error_name, text_of
 from aioproducer.otel import names
 from aioproducer.outcome import Outcome
 
@@ -32,7 +32,9 @@ def failure_of(error: BaseException) -> Attributes:
 
 
 def text_without_data(error: BaseException) -> str:
-    """The text of an error. The text of a refused record may quote the record: then only the kind of the error."""
+    """The text of an error. That of a refused record, or of an error of other code, may quote the record: then only its kind."""
+    if not isinstance(error, KafkaError):
+        return type(error).__name__
     found: BaseException | None = error
     while found is not None:
         if isinstance(found, RecordError) and not isinstance(found, RecordTooLargeError):

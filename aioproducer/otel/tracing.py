@@ -154,9 +154,14 @@ class RecordTracing(ProducerTracing):
             record_exception=False,
             set_status_on_exception=False,
         )
-        inside = trace.set_span_in_context(span, current)
-        headers = self._tracing.propagation.headers_of(inside, span.get_span_context())
-        return headers, found[1], RecordSpan(span, self._tracing)
+        of_record = RecordSpan(span, self._tracing)
+        try:
+            inside = trace.set_span_in_context(span, current)
+            headers = self._tracing.propagation.headers_of(inside, span.get_span_context())
+        except BaseException:
+            of_record.finish()
+            raise
+        return headers, found[1], of_record
 
 
 class RecordSpan:

@@ -85,8 +85,14 @@ class Contexts:
         headers, token, *span = found
         if span and not self.of_records:
             raise TypeError("the context of a call is a pair of headers and a token")
-        checked: Any = checked_headers(headers, topic)
-        return CallContext(checked or (), token, RecordTrace(span[0], self) if span else None)
+        trace = RecordTrace(span[0], self) if span else None
+        try:
+            checked: Any = checked_headers(headers, topic)
+        except BaseException as error:
+            if trace is not None:
+                trace.end(None, error)
+            raise
+        return CallContext(checked or (), token, trace)
 
     def note_failure(self, error: BaseException) -> None:
         """The tracer has raised this exception."""

@@ -150,6 +150,11 @@ class WaitingSend(Pending):
             # The caller waits for it in any case.
             Pending.refuse(self, error)
 
+    def lost(self, error: BaseException) -> None:
+        """The call ends with an exception that is no refusal. Without effect on a record that has its place."""
+        if self._trace is not None:
+            self._trace.end(None, error)
+
     def _tell(self, error: BaseException) -> None:
         """Report the end of a record that was not accepted."""
         if self._record is not None:
@@ -231,20 +236,23 @@ class Intake:
                 record = self.intercepted(call)
                 if self.interceptors:
                     pending.seen_as(record)
-                context = self.contexts.of_call(record.topic)
+                # First: a tracer receives a name, and no object of the user's.
+                topic = checked_topic(record.topic)
+                context = self.contexts.of_call(topic)
                 if context is not None:
                     pending.trace_by(context.trace)
                 timeout = checked_seconds("timeout", call.timeout)
                 max_block = checked_seconds("max_block", call.max_block)
-                waiting = self._waiting(record, pending, now, timeout, max_block)
+                waiting = self._waiting(topic, pending, now, timeout, max_block)
                 ready = self._begun(call, record, context, waiting.give_up_at)
             self.usable()
         except KafkaError as error:
             self.drop(ready)
             pending.refuse(error)
             return
-        except BaseException:
+        except BaseException as error:
             self.drop(ready)
+            pending.lost(error)
             raise
         self._join(waiting, ready, pending, now)
 
@@ -270,8 +278,9 @@ class Intake:
             if isinstance(ready, ReadyRecord):
                 waiting.record = ready
             self.admission.join(waiting, now)
-        except BaseException:
+        except BaseException as error:
             self.drop(ready)
+            pending.lost(error)
             raise
         if isinstance(ready, Suspended):
             self.tasks.go_on(ready, self._prepare_later(waiting, ready), waiting)
@@ -283,7 +292,7 @@ class Intake:
 
     def _waiting(
         self,
-        record: Record[Any, Any],
+        topic: str,
         pending: WaitingSend,
         now: float,
         timeout: float | None,
@@ -293,7 +302,7 @@ class Intake:
             now, self.max_block if max_block is None else max_block, timeout
         )
         return Waiting(
-            topic=checked_topic(record.topic),
+            topic=topic,
             record=None,
             asked_at=asked_at,
             give_up_at=give_up_at,
@@ -335,20 +344,26 @@ class Intake:
         with Reading(call.topic):
             timeout = checked_seconds("timeout", call.timeout)
             record = self.intercepted(call)
-        context = self.contexts.of_call(record.topic)
-        trace = None if context is None else context.trace
+        trace: RecordTrace | None = None
         try:
-            delivery = self._taken_now(record, context, timeout)
+            with Reading(record.topic):
+                topic = checked_topic(record.topic)
+            context = self.contexts.of_call(topic)
+            trace = None if context is None else context.trace
+            delivery = self._taken_now(record, topic, context, timeout)
         except KafkaError as error:
             self.tell(error, trace)
+            raise
+        except BaseException as error:
+            if trace is not None:
+                trace.end(None, error)
             raise
         return self.watch(delivery, trace)
 
     def _taken_now(
-        self, record: Record[Any, Any], context: CallContext | None, timeout: float | None
+        self, record: Record[Any, Any], topic: str, context: CallContext | None, timeout: float | None
     ) -> Delivery:
-        with Reading(record.topic):
-            topic = checked_topic(record.topic)
+        with Reading(topic):
             ready = self.serializing.taken(record, context)
         self.usable()
         if isinstance(ready, Unready):

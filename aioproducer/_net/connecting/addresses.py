@@ -237,10 +237,9 @@ class Addresses:
         # A peer that accepts connections and closes them, also in the middle of an answer, or that sends no valid
         # answers, is no better than a peer that refuses them.
         # Without answers (acks=0), it is enough that this producer has left it.
-        was_useful = connection.answers > connection.answers_at_opening and not isinstance(
-            connection.close_reason, ProtocolError
-        )
-        if was_useful or connection.ending is Ending.LEFT:
+        was_left = connection.ending is Ending.LEFT
+        was_useful = connection.answers > connection.answers_at_opening or was_left
+        if was_useful and (was_left or not isinstance(connection.close_reason, ProtocolError)):
             address.failures = 0
         self._led_to_nothing(address)
         if connection.ending in (Ending.CUT, Ending.GIVEN_UP):

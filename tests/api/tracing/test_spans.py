@@ -17,8 +17,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from aioproducer import ConfigurationError, KafkaError, Outcome
+from aioproducer import ConfigurationError, KafkaError, Outcome, RecordError
 from aioproducer.otel import Tracing, extract
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
@@ -306,6 +307,81 @@ async def test_a_record_that_is_refused(make: Make, spans: Spans) -> None:
         assert facts(span)["error.type"] in ("SerializationError", "RecordError")
         assert CANARY not in span.to_json()
     assert not tracing.open
+
+
+class Name(str):
+    """A topic whose methods tell something else, as an object of the program may."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return CANARY
+
+    def __format__(self, spec: str) -> str:
+        return CANARY
+
+
+@pytest.mark.parametrize("topic", [["one"], CANARY * 10 + "!", None, 7])
+async def test_no_span_has_an_object_of_the_user(make: Make, spans: Spans, topic: Any) -> None:
+    """The topic is checked first: a record without a valid name has no span."""
+    tracing = spans.tracing(per_record=True)
+    producer = await warm(make(tracing=tracing))
+    with spans.enter("handler"):
+        with pytest.raises(RecordError):
+            await producer.send(topic, b"")
+        with pytest.raises(RecordError):
+            producer.send_nowait(topic, b"")
+        await (await producer.send(Name("one"), b""))
+        await producer.send_nowait(Name("one"), b"")
+    await until(lambda: len(spans.records) == 2)
+    for span in spans.records:
+        assert span.name == "send one"
+        assert type(facts(span)["messaging.destination.name"]) is str
+        assert CANARY not in span.to_json()
+    assert not tracing.open
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit])
+async def test_the_span_of_a_call_that_is_interrupted(
+    make: Make, spans: Spans, end: type[BaseException]
+) -> None:
+    """It ends with the call, and does not have the text of the exception."""
+
+    def interrupted(data: bytes) -> bytes:
+        raise end(CANARY)
+
+    tracing = spans.tracing(per_record=True, bulk=True)
+    producer = await warm(make(tracing=tracing, value_serializer=interrupted))
+    with spans.enter("handler"):
+        for call in (producer.send, producer.send_nowait):
+            with pytest.raises(end):
+                call("one", b"")
+        with pytest.raises(end):
+            producer.send_batch("one", [b"", b""])
+    assert not tracing.open
+    assert len(spans.records) == 3
+    for span in spans.records:
+        assert span.status.status_code is StatusCode.ERROR
+        assert CANARY not in span.to_json()
+
+
+async def test_a_propagator_that_fails(make: Make, spans: Spans, kafka: EmbeddedKafka) -> None:
+    """The span that was begun for the record ends, and the record is sent without a context."""
+
+    class Failing(TraceContextTextMapPropagator):
+        def inject(self, carrier: Any, context: Any = None, *_: Any) -> None:
+            calls.append(context)
+            if len(calls) > 1:
+                raise RuntimeError("no")
+
+    calls: list[Any] = []
+    tracing = Tracing(spans.provider, Failing(), per_record=True)
+    producer = await warm(make(tracing=tracing))
+    with spans.enter("handler"):
+        await producer.send_and_wait("one", b"")
+    assert not tracing.open
+    assert len(spans.records) == 1
+    assert kafka.records("one")[0].headers == ()
 
 
 async def test_the_spans_of_a_bulk_send(make: Make, kafka: EmbeddedKafka, spans: Spans) -> None:
