@@ -17,6 +17,8 @@ from aioproducer.errors import ConfigurationError, printable
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 KAFKAS_OWN: Final = "org.apache.kafka"
 LONGEST_NAME: Final = 255
+# Sums that were unregistered, and whose pushed values are kept.
+MOST_UNREGISTERED: Final = 100
 # `read()` runs in the event loop: one that takes so many seconds is left out.
 SLOW: Final = 0.010
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
@@ -61,6 +63,11 @@ class RegisteredMetric:
         """The last push was not taken. A sum that began again stays where it began."""
         self._base = min(self._base, self._former)
 
+    def go_on_from(self, former: RegisteredMetric) -> None:
+        """The name was registered before: a sum counts from the value that was pushed."""
+        if self.kind == former.kind == "sum" and self.attributes == former.attributes:
+            self._base, self._former, self._since_ns = former._base, former._former, former._since_ns
+
     def is_first_complaint(self) -> bool:
         """Whether nothing was said about this metric before."""
         first, self._has_complained = not self._has_complained, True
@@ -72,6 +79,8 @@ class RegisteredMetrics:
     """The metrics of one producer, by name."""
 
     _by_name: dict[str, RegisteredMetric] = attrs.Factory(dict)
+    # Sums that may be registered again.
+    _unregistered: dict[str, RegisteredMetric] = attrs.Factory(dict)
 
     def register(self, name: object, read: object, kind: object, attributes: object) -> None:
         """Add a metric, or replace the one with this name; ConfigurationError if it cannot be pushed."""
@@ -85,25 +94,33 @@ class RegisteredMetrics:
                 f"the metric {checked!r}: kind={_shown(kind)}: must be one of {', '.join(map(repr, KINDS))}"
             )
         chosen: Kind = "gauge" if str.__str__(kind) == "gauge" else "sum"
-        self._by_name[checked] = RegisteredMetric(
-            checked, read, chosen, _checked_attributes(checked, attributes)
-        )
+        metric = RegisteredMetric(checked, read, chosen, _checked_attributes(checked, attributes))
+        former = self._by_name.get(checked) or self._unregistered.pop(checked, None)
+        if former is not None:
+            metric.go_on_from(former)
+        self._by_name[checked] = metric
 
     def unregister(self, name: object) -> None:
         """Remove the metric with this name, if there is one."""
-        self._by_name.pop(checked_name(name), None)
+        metric = self._by_name.pop(checked_name(name), None)
+        if metric is not None and metric.kind == "sum":
+            if len(self._unregistered) >= MOST_UNREGISTERED:
+                del self._unregistered[next(iter(self._unregistered))]
+            self._unregistered[metric.name] = metric
 
     def wanted(self, wants: Callable[[str], bool]) -> list[RegisteredMetric]:
         """The metrics that are requested, for a push that begins. `read()` may change the table."""
-        metrics = list(self._by_name.values())
-        for metric in metrics:
+        for metric in self._all():
             metric.begin()
-        return [metric for metric in metrics if wants(metric.name)]
+        return [metric for metric in self._by_name.values() if wants(metric.name)]
 
     def refused(self) -> None:
         """The last push was not taken: the next one has its differences."""
-        for metric in list(self._by_name.values()):
+        for metric in self._all():
             metric.refused()
+
+    def _all(self) -> list[RegisteredMetric]:
+        return [*self._by_name.values(), *self._unregistered.values()]
 
 
 def checked_name(name: object) -> str:

@@ -141,6 +141,43 @@ def test_a_sum_that_goes_back_begins_again() -> None:
     assert pushed(metric, 7, is_delta=False) == Point(7, 40, 30)
 
 
+@pytest.mark.parametrize("is_unregistered", [False, True])
+def test_a_sum_that_is_registered_again_goes_on(is_unregistered: bool) -> None:
+    """What was pushed under its name is not pushed twice; a refused push is repeated by the new one."""
+    metrics = RegisteredMetrics()
+
+    def registered(attributes: Mapping[str, str] | None = None, kind: str = "sum") -> RegisteredMetric:
+        if is_unregistered:
+            metrics.unregister("a")
+        metrics.register("a", zero, kind, attributes)
+        (metric,) = metrics.wanted(lambda _: True)
+        return metric
+
+    def pushed(metric: RegisteredMetric, value: int) -> float:
+        return metric.point(value, 1, 2, 3, is_delta=True).value
+
+    assert pushed(registered(), 5) == 5
+    assert pushed(registered(), 7) == 2
+    metrics.refused()
+    assert pushed(registered(), 8) == 3
+    with pytest.raises(ValueError, match="a sum cannot go back: it was 8, then 1"):
+        pushed(registered(), 1)
+    assert registered().point(4, 1, 2, 9, is_delta=False) == Point(4, 3, 9)
+    # Other attributes make another sum, as another kind does.
+    assert pushed(registered({"b": "c"}), 6) == 6
+    assert pushed(registered(None, "gauge"), 6) == 6
+    assert pushed(registered(), 6) == 6
+
+
+def test_sums_that_were_unregistered_are_bounded() -> None:
+    """A program that gives each sum another name does not fill its memory."""
+    metrics = RegisteredMetrics()
+    for number in range(300):
+        metrics.register(f"a{number}", zero, "sum", None)
+        metrics.unregister(f"a{number}")
+    assert len(metrics._unregistered) == 100
+
+
 def test_a_refused_push_of_a_sum() -> None:
     """Its difference is pushed with the next; one that the broker took is not."""
     metrics = RegisteredMetrics()
