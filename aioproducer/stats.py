@@ -92,6 +92,8 @@ class Histogram:
         return float("inf")
 
 
+# The name of all topics that have no counters, or no place on a page, of their own.
+OTHER_TOPICS = "_other"
 SECONDS_BOUNDS = tuple(
     milliseconds / 1000
     for milliseconds in (

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
-__all__ = ["OTHER_TOPICS", "TopicNames"]
+from aioproducer.stats import OTHER_TOPICS
 
-OTHER_TOPICS: Final = "_other"
+__all__ = ["TopicNames"]
 
 
 class TopicNames:

@@ -71,7 +71,7 @@ class FaultLog:
         if now >= trouble.told_at + LOG_INTERVAL:
             trouble.told_at = now
             text = self._beginning(broker, trouble, now)
-            self._log.warning("%s, and is tried again", text, extra=_fields(batch, error))
+            self._log.warning("%s, and is tried again", text, extra=_fields(broker, batch, error))
 
     def ended(
         self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float, others_wait: bool
@@ -107,10 +107,7 @@ class FaultLog:
             self._beginning(broker, trouble, now),
             _times(trouble.repeats),
             _what_became_of_it(trouble),
-            extra={
-                "broker": broker,
-                **({} if trouble.error is None else {"error": error_name(trouble.error)}),
-            },
+            extra=_fields(broker, None, trouble.error),
         )
 
     def _beginning(self, broker: int, trouble: Outage, now: float) -> str:
@@ -129,7 +126,7 @@ class FaultLog:
             _place(batch),
             offset,
             expected - 1,
-            extra=_fields(batch),
+            extra=_fields(batch.retry_leader, batch),
         )
 
     # -- slowness
@@ -143,16 +140,14 @@ class FaultLog:
             now - batch.opened_at,
             _place(batch),
             ", ".join(phases(batch, self._stalls(), now)),
-            extra=_fields(batch),
+            extra=_fields(batch.retry_leader, batch),
         )
 
 
-def _fields(batch: QueuedBatch, error: KafkaError | None = None) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "broker": batch.retry_leader,
-        "topic": batch.topic,
-        "partition": batch.partition,
-    }
+def _fields(broker: int, batch: QueuedBatch | None, error: KafkaError | None = None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"broker": broker}
+    if batch is not None:
+        fields |= {"topic": batch.topic, "partition": batch.partition}
     return fields if error is None else {**fields, "error": error_name(error)}
 
 

@@ -37,8 +37,9 @@ class Outcomes:
 
     def acknowledge(self, batch: QueuedBatch, base_offset: int, log_append_time: int, now: float) -> None:
         """Every record of the batch that has no outcome yet is written."""
-        queue, size = batch.queue, batch.size
-        contexts = self._contexts_of(batch)
+        queue, size, effects = batch.queue, batch.size, self.effects
+        # Without a call for each batch where nothing is reported.
+        contexts = self._contexts_of(batch) if effects.reports_outcomes else ()
         count = batch.acknowledge(base_offset, log_append_time)
         if batch.in_flight:
             self.accumulator.records_in_flight -= count
@@ -49,7 +50,6 @@ class Outcomes:
         flushed = batch_written(batch) if batch.flushes else ()
         self._note_offset(queue, batch, base_offset, now)
         self._end(batch, None)
-        effects = self.effects
         effects.flushed.extend(flushed)
         if effects.reports_outcomes and count:
             effects.reports.append(Settled(batch, count, size, None, now, contexts))

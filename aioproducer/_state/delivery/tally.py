@@ -11,12 +11,12 @@ import attrs
 
 from aioproducer._callers.owners import Told
 from aioproducer._state.buckets import Buckets
-from aioproducer._state.delivery.topic_counts import MOST_TOPICS, OTHER_TOPICS, CountsByTopic
+from aioproducer._state.delivery.topic_counts import MOST_TOPICS, CountsByTopic
 from aioproducer._state.queues.flush import FIRST_ERRORS, Failure
 from aioproducer.errors import error_name
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport
-from aioproducer.stats import BYTES_BOUNDS, RATIO_BOUNDS, RECORDS_BOUNDS, SECONDS_BOUNDS
+from aioproducer.stats import BYTES_BOUNDS, OTHER_TOPICS, RATIO_BOUNDS, RECORDS_BOUNDS, SECONDS_BOUNDS
 
 if TYPE_CHECKING:
     from aioproducer._state.queues.batches import QueuedBatch

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-# Topics with counters of their own, and the name under which all other topics are counted.
+from aioproducer.stats import OTHER_TOPICS
+
+# Topics with counters of their own.
 MOST_TOPICS = 1000
-OTHER_TOPICS = "_other"
 
 
 class TopicCounts:
