@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
-from opentelemetry.trace import Link, NonRecordingSpan, SpanKind, StatusCode
+from opentelemetry.trace import NonRecordingSpan, SpanKind, StatusCode
 
 from aioproducer import __version__
 from aioproducer.errors import ConfigurationError
 from aioproducer.otel import names
 from aioproducer.otel.facts import failure_of, server_of, text_without_data
-from aioproducer.otel.propagation import Propagation
+from aioproducer.otel.propagation import Propagation, SpanLink
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from aioproducer.records import RecordMetadata
 
 _NANOSECONDS = 1_000_000_000
+_NO_CONTEXT = contexts.Context()
 
 
 class Tracing:
@@ -88,6 +89,9 @@ class ProducerTracing:
         self.context = tracing.propagation.reader()
         self._tracing = tracing
         self._tracer = tracing.tracer()
+        # The newest address of a broker, and its attributes.
+        self._address: str | None = None
+        self._server: Attributes = {}
         self._attributes: Attributes = dict(names.OF_SENDS)
         if client_id is not None:
             self._attributes[names.CLIENT_ID] = client_id
@@ -97,24 +101,23 @@ class ProducerTracing:
         if not report.contexts:
             return
         # A span that two contexts share is one parent, or one link.
-        found: dict[object, Link] = {one.context[:2]: one for one in report.contexts if isinstance(one, Link)}
-        parents = list(found.values())
+        parents = [*{one.identity: one for one in report.contexts if type(one) is SpanLink}.values()]
         if not parents:
             return
         # No span of this task is a parent, or is seen by processors and exporters.
-        token = contexts.attach(contexts.Context())
+        token = contexts.attach(_NO_CONTEXT)
         try:
             self._make_span(report, parents)
         finally:
             contexts.detach(token)
 
-    def _make_span(self, report: BatchReport, parents: list[Link]) -> None:
-        attributes = self._attributes | _facts_of_batch(report)
-        links: list[Link] = []
+    def _make_span(self, report: BatchReport, parents: list[SpanLink]) -> None:
+        attributes = self._attributes | _facts_of_batch(report) | self._server_of(report.address)
+        links: list[SpanLink] = []
         if len(parents) == 1:
-            parent = trace.set_span_in_context(NonRecordingSpan(parents[0].context), contexts.Context())
+            parent = trace.set_span_in_context(NonRecordingSpan(parents[0].context), _NO_CONTEXT)
         else:
-            parent = contexts.Context()
+            parent = _NO_CONTEXT
             links = parents[: self._tracing.max_links]
             if len(links) < len(parents):
                 attributes[names.LINKS_DROPPED] = len(parents) - len(links)
@@ -135,11 +138,16 @@ class ProducerTracing:
         finally:
             span.end(ended)
 
+    def _server_of(self, address: str | None) -> Attributes:
+        if address != self._address:
+            self._address, self._server = address, server_of(address)
+        return self._server
+
 
 class RecordTracing(ProducerTracing):
     """The tracer of one producer: a span for each record, and for each batch."""
 
-    def begin(self, topic: str, began: int) -> tuple[Pairs, Link | None, RecordSpan] | InContext | None:
+    def begin(self, topic: str, began: int) -> tuple[Pairs, SpanLink | None, RecordSpan] | InContext | None:
         """The headers, the token and the span of a record that is sent now; `began`: nanoseconds since the epoch."""
         current = contexts.get_current()
         found = self._tracing.propagation.in_context(current)
@@ -217,7 +225,6 @@ def _facts_of_batch(report: BatchReport) -> Attributes:
         names.ATTEMPTS: report.attempts,
         names.BATCH_BYTES: report.bytes,
     }
-    attributes |= server_of(report.address)
     if report.base_offset >= 0:
         attributes[names.OFFSET] = report.base_offset
     if report.drained_at is not None:
