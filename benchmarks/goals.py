@@ -22,12 +22,16 @@ from benchmarks.workloads import (
     KILOBYTES,
     LIMIT,
     MEMORY,
+    NOT_SCRAPED,
+    OBSERVED,
     ON_UVLOOP,
     ON_UVLOOP_PLAINTEXT,
     OURS,
     PACES,
     PARTITIONS,
     PLAINTEXT,
+    SCRAPED,
+    SCRAPED_OFTEN,
     SECURED,
     SESSIONS,
     STALLS,
@@ -208,6 +212,32 @@ def _sessions(rows: Rows) -> Iterator[Goal]:
     yield _at_least(SESSIONS.name, f"rate with {WITH_SESSIONS}, x without an end", ratio, 0.97)
 
 
+# The budgets of one figure each; the differences of two measurements vary by a microsecond per batch.
+_BUDGETS: Final = {
+    "listener_us": 5,
+    "prometheus_us": 1,
+    "otel_us": 30,
+    "context_none_us": 0.2,
+    "context_same_us": 0.6,
+    "context_other_us": 5,
+    "span_us": 60,
+    "push_ms": 2,
+    "stats_ms": 1,
+    "scrape_ms": 10,
+}
+
+
+def _observed(rows: Rows) -> Iterator[Goal]:
+    figures = rows[OURS].figures
+    for name, heading, _ in OBSERVED.figures:
+        yield _at_most(OBSERVED.name, heading, figures[name], _BUDGETS[name])
+
+
+def _scraped(rows: Rows) -> Iterator[Goal]:
+    ratio = rows[SCRAPED_OFTEN].rate / rows[NOT_SCRAPED].rate
+    yield _at_least(SCRAPED.name, f"rate with {SCRAPED_OFTEN}, x without", ratio, 0.98)
+
+
 _JUDGES: Final[Mapping[str, Callable[[Rows], Iterator[Goal]]]] = {
     VALUES.name: _values,
     KEYS.name: _keys,
@@ -223,6 +253,8 @@ _JUDGES: Final[Mapping[str, Callable[[Rows], Iterator[Goal]]]] = {
     SECURED[1].name: _secured(SECURED[1].name, 2, 0.7),
     DIALS.name: _dials,
     SESSIONS.name: _sessions,
+    OBSERVED.name: _observed,
+    SCRAPED.name: _scraped,
 }
 
 

@@ -47,6 +47,8 @@ class Work:
     # Records of one transaction, and how long they wait for others.
     per_transaction: int = 1
     linger_ms: int = LINGER_MS
+    # Scrapes for Prometheus from another thread, a second.
+    scrapes: int = 0
     partition: int | None = None
     uvloop: bool = False
     # Settings of the client besides the common ones.

@@ -259,9 +259,39 @@ SESSION_PACE: Final = Workload(
     figures=(("p50_ms", "p50 ms", ".2f"), ("p99_ms", "p99 ms", ".2f"), ("longest_ms", "longest, ms", ".1f")),
     shows_rate=False,
 )
+OBSERVED: Final = Workload(
+    "observed",
+    "The cost of being seen from outside, as differences to the same work without it (processor time)",
+    (_ours(OURS, 10_000, program="aioproducer_observed"),),
+    figures=(
+        ("listener_us", "listener, us/batch", ".1f"),
+        ("prometheus_us", "Prometheus, us/batch", ".1f"),
+        ("otel_us", "OpenTelemetry's metrics, us/batch", ".1f"),
+        ("context_none_us", "tracing, no span, us/record", ".2f"),
+        ("context_same_us", "the context of the record before", ".2f"),
+        ("context_other_us", "another context", ".2f"),
+        ("span_us", "span with 32 links, us/batch", ".0f"),
+        ("push_ms", "telemetry push, ms", ".2f"),
+        ("stats_ms", "`stats()`, ms", ".2f"),
+        ("scrape_ms", "scrape of 50 topics and 10 brokers, ms", ".1f"),
+    ),
+    shows_rate=False,
+)
+# 10,000 scrapes in the time of 10^9 records at 1 M records a second.
+SCRAPES_A_SECOND: Final = 10
+SCRAPED_OFTEN, NOT_SCRAPED = f"{SCRAPES_A_SECOND} scrapes a second", "no scrapes"
+SCRAPED: Final = Workload(
+    "scraped",
+    "100 B for a longer time, scraped for Prometheus from another thread",
+    (
+        _ours(SCRAPED_OFTEN, 20_000_000, program="aioproducer_long", scrapes=SCRAPES_A_SECOND),
+        _ours(NOT_SCRAPED, 20_000_000, program="aioproducer_long"),
+    ),
+    figures=(("scrapes", "scrapes", ".0f"), ("scrape_ms", "processor ms each", ".2f")),
+)
 WORKLOADS: Final = (
     VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, *TRANSACTIONS, PARTITIONS, MEMORY, STALLS, *SECURED, DIALS, SESSIONS,
-    SESSION_PACE, LOOPS, CODECS, THREE_NODES,
+    SESSION_PACE, OBSERVED, SCRAPED, LOOPS, CODECS, THREE_NODES,
 )  # fmt: skip
 # A broker's JVM compiles its code for transactions completely only after some ten thousand of them, which halves its
 # time: these come before the counted ones.

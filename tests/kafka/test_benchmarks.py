@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from benchmarks.counted import Counts, instructions_each
-from benchmarks.goals import Goal, goals, row, rows
+from benchmarks.goals import _BUDGETS, Goal, goals, row, rows
 from benchmarks.measure import Round, Transacted, Work, check_offsets, no_offsets, percentiles
 from benchmarks.picture import picture
 from benchmarks.report import goal_table, markdown
@@ -26,12 +26,16 @@ from benchmarks.workloads import (
     JAVA,
     LIMIT,
     LOOPS,
+    NOT_SCRAPED,
+    OBSERVED,
     ON_UVLOOP,
     ON_UVLOOP_PLAINTEXT,
     OURS,
     PACES,
     PARTITIONS,
     PLAINTEXT,
+    SCRAPED,
+    SCRAPED_OFTEN,
     SECURED,
     SESSIONS,
     STALLS,
@@ -183,6 +187,26 @@ def test_sessions_may_cost_three_percent() -> None:
 
     assert met(97.0)
     assert not met(96.9)
+
+
+def test_each_budget_of_what_is_seen_from_outside_is_judged() -> None:
+    """One goal for each figure; a figure just within its budget meets it."""
+    figures = {name: float(budget) for name, budget in _BUDGETS.items()}
+    assert [met for _, met in _judged({OBSERVED.name: {OURS: _round(1.0, **figures)}})] == [True] * 10
+    for name, budget in figures.items():
+        above = figures | {name: budget * 1.01}
+        assert [met for _, met in _judged({OBSERVED.name: {OURS: _round(1.0, **above)}})].count(False) == 1
+
+
+def test_scrapes_may_cost_two_percent() -> None:
+    """The rate beside scrapes from another thread is compared with the rate without."""
+
+    def met(rate: float) -> bool:
+        done = {SCRAPED_OFTEN: _round(rate), NOT_SCRAPED: _round(100.0)}
+        return _judged({SCRAPED.name: done})[0][1]
+
+    assert met(98.0)
+    assert not met(97.9)
 
 
 def test_one_slow_round_does_not_decide() -> None:
