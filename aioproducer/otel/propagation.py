@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _KEPT = 256
 # Set by exporters around their own work: instrumentation leaves no trace of it.
 _SUPPRESSED = getattr(contexts, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
+_BAGGAGE = getattr(baggage, "_BAGGAGE_KEY", None)
 
 
 class SpanLink(Link):
@@ -41,10 +42,11 @@ class SpanLink(Link):
     __slots__ = ("attributes", "context", "identity")
 
     def __init__(self, context: SpanContext) -> None:
-        super().__init__(context)
-        self.context = context  # type: ignore[misc]  # in place of a property
-        self.attributes: Mapping[str, Any] = _NO_ATTRIBUTES
-        self.identity = (context.trace_id, context.span_id)
+        # Without that of `Link`, which sets these two.
+        self._context = self.context = context  # type: ignore[misc]  # in place of a property
+        self._attributes = self.attributes = _NO_ATTRIBUTES  # type: ignore[misc]  # as above
+        # The ids of the trace and of the span.
+        self.identity = context[:2]
 
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class Propagation:
             propagator = propagate.get_global_textmap()
         if propagator is not self._known:
             self._known, self._is_usual = propagator, _is_usual(propagator)
-        if self._is_usual and not span_context.trace_state and not baggage.get_all(current):
+        if self._is_usual and not span_context.trace_state and not _baggage_of(current):
             # The same text as that of the propagators, in a third of their time.
             return (
                 (
@@ -129,6 +131,11 @@ class Propagation:
         carrier: dict[str, str] = {}
         propagator.inject(carrier, current)
         return tuple([(name, value.encode()) for name, value in carrier.items()])
+
+
+def _baggage_of(current: Context) -> object:
+    """The baggage of a context: without the view that OpenTelemetry makes of it, where its key is known."""
+    return current.get(_BAGGAGE) if _BAGGAGE else baggage.get_all(current)
 
 
 def _is_usual(propagator: TextMapPropagator) -> bool:
