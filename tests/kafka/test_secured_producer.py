@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from aioproducer import AuthenticationError, DirectoryProvider, Producer, SecretFile
+from aioproducer import AuthenticationError, ConfigurationError, DirectoryProvider, Producer, SecretFile
 from aioproducer.testing import unsecured_token
 from tests.certificates import openssl
 from tests.kafka.delegation import delegation_token
 from tests.kafka.reading import read_all
 from tests.kafka.secured import PLAIN_PASSWORD, SCRAM_PASSWORD, SESSION_SECONDS, USER, SecuredKafka
+from tests.reports import report
 from tools.kafka_quotas import limit_producer
 
 pytestmark = pytest.mark.kafka
@@ -133,25 +134,41 @@ async def test_a_certificate_of_the_client(kafka: SecuredKafka) -> None:
     assert [record.value for record in read_all(kafka.bootstrap_servers, topic)] == [b"a", b"a"]
 
 
-async def test_stores_of_keytool(kafka: SecuredKafka, tmp_path: Path) -> None:
-    """A client.properties of Java: stores in PKCS #12, whose password is a reference that a provider replaces."""
+@pytest.mark.parametrize(("kind", "magic"), [("PKCS12", b"\x30"), ("JKS", b"\xfe\xed\xfe\xed")])
+async def test_stores_of_keytool(kafka: SecuredKafka, kind: str, magic: bytes, tmp_path: Path) -> None:
+    """A client.properties of Java (mutual TLS): the passwords of its stores are references that a provider replaces.
+
+    In a JKS store the key has a password of its own.
+    """
     client, exported = kafka.authority.issue("stored"), tmp_path / "client.p12"
     openssl("pkcs12", "-export", "-inkey", client.key, "-in", client.certificate, "-out", exported,
-            "-passout", "pass:canary-7")  # fmt: skip
-    words = ("-noprompt", "-storepass", "canary-7")
-    await keytool("-importkeystore", "-srckeystore", exported, "-srcstorepass", "canary-7",
-                  "-destkeystore", tmp_path / "keys.jks", "-deststorepass", "canary-7")  # fmt: skip
+            "-name", "client", "-passout", "pass:canary-7")  # fmt: skip
+    passwords = {"password": "canary-7", "key": "canary-7-key" if kind == "JKS" else "canary-7"}
+    words = ("-noprompt", "-storetype", kind, "-storepass", passwords["password"])
+    await keytool("-importkeystore", "-srckeystore", exported, "-srcstorepass", "canary-7", "-alias", "client",
+                  "-destkeystore", tmp_path / "keys", "-deststoretype", kind, "-deststorepass", passwords["password"],
+                  "-destkeypass", passwords["key"])  # fmt: skip
     await keytool("-importcert", "-alias", "ca", "-file", kafka.authority.own.certificate,
-                  "-keystore", tmp_path / "trust.jks", *words)  # fmt: skip
+                  "-keystore", tmp_path / "trust", *words)  # fmt: skip
     properties = {"bootstrap.servers": f"localhost:{kafka.ssl_port}", "security.protocol": "SSL"}
     for store, name in (("keystore", "keys"), ("truststore", "trust")):
-        properties[f"ssl.{store}.location"] = str(tmp_path / f"{name}.jks")
+        assert (tmp_path / name).read_bytes().startswith(magic)
+        properties[f"ssl.{store}.location"] = str(tmp_path / name)
+        properties[f"ssl.{store}.type"] = kind
         properties[f"ssl.{store}.password"] = f"${{dir:{tmp_path}:password}}"
-    write(tmp_path / "password", "canary-7\n")
-    topic = kafka.create_topic("stores-of-keytool")
+    properties["ssl.key.password"] = f"${{dir:{tmp_path}:key}}"
+    for name, password in passwords.items():
+        write(tmp_path / name, f"{password}\n")
+    topic = kafka.create_topic(f"stores-of-keytool-{kind}")
     providers = {"dir": DirectoryProvider([tmp_path])}
     async with Producer.from_properties(properties, providers=providers) as producer:
         assert (await producer.send_and_wait(topic, b"value")).offset == 0
+    properties["ssl.key.password"] = "canary-7-wrong"
+    if kind == "JKS":
+        async with Producer.from_properties(properties, providers=providers) as producer:
+            with pytest.raises(ConfigurationError, match="ssl_keystore_location") as caught:
+                await producer.ready(30)
+        assert "canary" not in report(caught.value)
 
 
 def write(path: Path, text: str) -> None:

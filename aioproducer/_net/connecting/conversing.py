@@ -100,6 +100,8 @@ class _Holding:
     def end(self) -> None:
         if self._has_asked:
             self._connection.gate.release()
+            if not self._connection.closed:
+                self._connection.authenticating = ""
 
 
 def _limit(timeout: float) -> anyio.CancelScope:

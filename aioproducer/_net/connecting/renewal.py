@@ -129,6 +129,11 @@ class SessionRenewal:
                         timeout=self._timeout,
                         begin_within=session.last_write_at - self._loop.time(),
                     )
+            except asyncio.CancelledError:
+                # The end of the connection cancels this task, also in the middle of an authentication.
+                is_broken_off = connection.ending is not Ending.LEFT and bool(connection.authenticating)
+                connection.traffic.authentication_failures += is_broken_off
+                raise
             except Exception as error:  # noqa: BLE001  # without this task, the connection would outlive its session
                 connection.traffic.authentication_failures += 1
                 self._warn(connection, error)

@@ -55,7 +55,7 @@ def tls_failure(error: BaseException, name: str) -> KafkaError | None:
     if isinstance(reason, str):
         return _by_reason(reason)
     if isinstance(error, ConnectionResetError) and not error.args:  # closed within the handshake
-        return _plaintext()
+        return _closed()
     return None
 
 
@@ -71,10 +71,15 @@ def _by_reason(reason: str) -> KafkaError | None:
             f"the broker and this client have no TLS version or cipher in common ({word}), or the broker wants a certificate of "
             "this client"
         )
-    if word in _NO_TLS or "UNEXPECTED_EOF" in word:
-        return _plaintext()
+    if word in _NO_TLS:
+        return ProtocolError("the peer does not speak TLS: this may be a plaintext listener")
+    if "UNEXPECTED_EOF" in word:
+        return _closed()
     return ProtocolError(f"the TLS handshake failed: {word}")
 
 
-def _plaintext() -> ProtocolError:
-    return ProtocolError("the peer does not speak TLS: this may be a plaintext listener")
+def _closed() -> ProtocolError:
+    return ProtocolError(
+        "the peer closed the connection in the TLS handshake: this may be a plaintext listener, or a broker that stops or has "
+        "too many connections"
+    )

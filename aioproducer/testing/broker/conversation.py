@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import attrs
 
+from aioproducer._wire.apis import SASL_AUTHENTICATE
 from aioproducer.testing.broker.authentication.session import Session
 from aioproducer.testing.broker.broker import Broker
 from aioproducer.testing.broker.effects import Close, Dialogue, Effect, Wait
@@ -134,7 +135,9 @@ class Conversation:
         return bool(rules) and rules.stopped_reading(self._asked(-1))
 
     def _asked(self, key: int) -> Asked:
-        return Asked(self.broker.node.id, key)
+        # The request is not counted yet.
+        step = self.session.messages + 1 if key == SASL_AUTHENTICATE else 0
+        return Asked(self.broker.node.id, key, step=step)
 
 
 def _closing(effect: Close) -> Dialogue:

@@ -6,11 +6,11 @@ import asyncio
 import copy
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from aioproducer._net.connecting.connection.ends import at_broker
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
-from aioproducer._wire.apis import api_of
+from aioproducer._wire.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE, api_of
 from aioproducer._wire.codec import decode_response, encode_request
 from aioproducer._wire.frames import FRAME_LIMIT
 from aioproducer.errors import KafkaError, ProtocolError
@@ -23,6 +23,8 @@ __all__ = ["answer_to", "ask", "optional_answer_to"]
 
 M = TypeVar("M", bound=tuple[Any, ...])
 R = TypeVar("R")
+
+_OF_AUTHENTICATIONS: Final = frozenset((SASL_HANDSHAKE, SASL_AUTHENTICATE))
 
 
 async def answer_to(
@@ -56,6 +58,9 @@ async def answer_to(
 
 async def ask(connection: Connection, question: Ask, *, timeout: float) -> bytes:
     """Send the question of a dialogue, and give its answer as it came, from the correlation id on."""
+    api = api_of(type(question.message))
+    if api.key in _OF_AUTHENTICATIONS:
+        connection.authenticating = api.name
     return await _answer(
         connection,
         lambda correlation_id: encode_request(

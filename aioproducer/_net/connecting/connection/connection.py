@@ -49,6 +49,7 @@ class Connection(asyncio.BufferedProtocol):
         "answered_at",
         "answers",
         "answers_at_opening",
+        "authenticating",
         "broker",
         "client_id",
         "close_reason",
@@ -84,6 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         self.answers = 0
         self.answers_at_opening = -1
         self.answered_at: float | None = None
+        # The newest request of an authentication that is not over; empty outside of one.
+        self.authenticating = ""
         # Replaced by the counters of all connections to this broker, once it is open.
         self.traffic = Traffic()
         self.transport: asyncio.Transport | None = None
@@ -122,6 +125,7 @@ class Connection(asyncio.BufferedProtocol):
     def opened(self, result: Opened) -> None:
         """The opening dialogue is over: the broker is trusted with longer answers."""
         self.versions, self.gate.session = result.versions, result.session
+        self.authenticating = ""
         self.answers_at_opening = self.answers
         self.frames.limit = FRAME_LIMIT
 
@@ -339,9 +343,15 @@ class Connection(asyncio.BufferedProtocol):
             self._end(self._unavailable(how_the_peer_left(exc, self.frames.missing, self._hint()), exc))
 
     def _hint(self) -> str:
-        """The likely cause of an end at the first request, and at the first one after the opening."""
+        """The likely cause of an end at the first request, in an authentication, and at the first request after the opening."""
         if not self.answers:
             return " without an answer; its listener may want TLS"
+        if self.authenticating and self.in_flight <= 1 and not self._pairing.has_unanswered:
+            # Behind requests that are not answered, such as those of acks=0, it may be the end of one of them.
+            return (
+                f" during the authentication, at {self.authenticating}; some services do so in place of a refusal: "
+                "check sasl_mechanism and the credentials"
+            )
         if self.in_flight and self.answers == self.answers_at_opening and self.gate.session is None:
             return " at the first request; its listener may require SASL"
         return ""
