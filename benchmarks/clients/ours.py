@@ -69,13 +69,16 @@ class LoopWatch:
     longest_turn: float = 0.0
     _turn_began: float = 0.0
     _running: bool = False
+    _watches_steps: bool = False
 
     def start(self) -> None:
         """Measure every callback of the loop from now on; keeps the loop from sleeping."""
         self._running = True
         self._turn_began = time.thread_time()
         asyncio.get_running_loop().call_soon(self._turn)
-        self._watch_steps()
+        if not self._watches_steps:
+            self._watches_steps = True
+            self._watch_steps()
 
     def stop(self) -> None:
         """End the measurement."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer.testing import Allow, EmbeddedKafka
+from aioproducer.testing import Allow, EmbeddedKafka, unsecured_token
 from tests.doctor.support import bad, examined, of, one
 
 CANARY = "canary-7"
@@ -76,6 +76,40 @@ async def test_a_listener_without_sasl() -> None:
     assert (check.status, check.summary) == ("fail", "the listener takes no credentials")
     assert check.advice == "Set security.protocol to PLAINTEXT, or use the port of a listener with SASL."
     assert one(report, "protocol").status == "ok"
+
+
+@pytest.mark.parametrize("how", ["closed", "silent"])
+async def test_a_service_that_does_not_say_that_it_refuses(how: str) -> None:
+    """Azure Event Hubs closes the connection: the finding names the step, and the advice is about the credentials."""
+    async with EmbeddedKafka(users=USERS) as kafka:
+        if how == "closed":
+            kafka.faults.cut(before=True, reset=False, api="SaslAuthenticate", times=None)
+        else:
+            kafka.faults.silence(api="SaslAuthenticate")
+        report = await examined(kafka.bootstrap_servers, timeout=1.0, **settings(mechanism="PLAIN"))
+    check = one(report, "sasl")
+    assert check.status == "fail"
+    assert "SaslAuthenticate" in check.summary
+    assert check.advice is not None
+    assert "in place of a refusal. Check the user name and the password" in check.advice
+    assert CANARY not in json.dumps(report.as_dict())
+
+
+async def test_a_token_that_is_refused() -> None:
+    """The advice is about tokens and policies, not about a password."""
+    given: dict[str, Any] = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_token_provider": lambda: unsecured_token("alice", 600.0),
+        "allow_plaintext_credentials": True,
+    }
+    async with EmbeddedKafka(users=USERS) as kafka:
+        kafka.faults.sasl(1, times=None)
+        report = await examined(kafka.bootstrap_servers, **given)
+    check = one(report, "sasl")
+    assert check.advice is not None
+    assert "kafka-cluster:Connect" in check.advice
+    assert "password" not in check.advice
 
 
 async def test_a_mechanism_that_is_not_offered() -> None:

@@ -13,7 +13,7 @@ import attrs
 from aioproducer._state.diagnosing.facts import Certificate, Opening, Peer, Step
 from aioproducer._state.diagnosing.finding import Finding, Status, counted, duration, listed
 from aioproducer._state.diagnosing.versions import features_text, gaps
-from aioproducer.errors import AuthenticationError, printable
+from aioproducer.errors import AuthenticationError, BrokerUnavailableError, printable
 
 __all__ = [
     "Settings",
@@ -285,15 +285,31 @@ def _sasl_advice(opening: Opening, settings: Settings) -> str:
     if isinstance(error, AuthenticationError) and error.reason == "mechanism":
         return "Set sasl.mechanism to one that the broker offers, or enable it in the broker's sasl.enabled.mechanisms."
     if isinstance(error, AuthenticationError) and error.reason == "credentials":
-        return (
-            "Check the user name and the password (sasl.jaas.config), and that the broker knows this user for "
-            f"{settings.sasl_mechanism}."
-        )
+        return _refusal_advice(settings.sasl_mechanism)
     if isinstance(error, AuthenticationError) and error.reason == "token":
         return "Check the provider of tokens, or the token endpoint."
     if isinstance(error, AuthenticationError) and error.reason == "server":
         return "The broker did not prove that it knows the password: check that this is the right broker."
+    if isinstance(error, BrokerUnavailableError | TimeoutError):
+        return (
+            "Services such as Azure Event Hubs close the connection, or do not answer, in place of a refusal. "
+            f"{_refusal_advice(settings.sasl_mechanism)} Otherwise, look at the log of the broker."
+        )
     return "Look at the log of the broker for the reason; check that the listener supports SASL."
+
+
+def _refusal_advice(mechanism: str) -> str:
+    if mechanism == "OAUTHBEARER":
+        return (
+            "Compare issuer, audience, scope and end of the token with those that the broker expects. For Amazon MSK, check the "
+            "region, and that a policy allows kafka-cluster:Connect to the identity that `aws sts get-caller-identity` prints."
+        )
+    if mechanism == "GSSAPI":
+        return "Check the principal (klist), its key table, and that the broker has a rule and permissions for it."
+    text = f"Check the user name and the password (sasl.jaas.config), and that the broker knows this user for {mechanism}."
+    if mechanism != "PLAIN":
+        return text
+    return f"{text} Confluent Cloud takes an API key of the cluster, Azure Event Hubs the user name $ConnectionString."
 
 
 # ------------------------------------------------------------------------------------------ steps that were passed

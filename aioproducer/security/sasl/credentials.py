@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -18,13 +17,15 @@ __all__ = ["KerberosCredentials", "PasswordCredentials", "TokenCredentials"]
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _LONGEST_TOKEN = 256 * 1024
 _EXTENSION_KEY = re.compile(r"[A-Za-z]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
 
 
 def _is_user_name(_instance: object, _attribute: object, name: str) -> None:
     if not name:
         raise ConfigurationError("the SASL user name is empty")
-    if any(unicodedata.category(char) == "Cc" for char in name):
+    if _CONTROL.search(name):
         raise ConfigurationError("the SASL user name has a control character")
     if not _is_utf8(name):
         raise ConfigurationError("the SASL user name cannot be encoded as UTF-8")
@@ -40,7 +41,7 @@ def _is_password(_instance: object, _attribute: object, password: Secret) -> Non
 
 
 def _is_utf8(text: str) -> bool:
-    return not any(unicodedata.category(char) == "Cs" for char in text)
+    return not _SURROGATE.search(text)
 
 
 def _is_token(_instance: object, _attribute: object, token: Secret) -> None:

@@ -56,7 +56,8 @@ class _Keys:
         """The proof that the client knows the password."""
         client_key = hmac.digest(self.salted, b"Client Key", self.hash)
         signature = hmac.digest(hashlib.new(self.hash, client_key).digest(), signed, self.hash)
-        return base64.b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True)))
+        proof = int.from_bytes(client_key) ^ int.from_bytes(signature)
+        return base64.b64encode(proof.to_bytes(len(client_key)))
 
     def is_signature(self, signature: bytes, signed: bytes) -> bool:
         """Whether the broker knows the password."""
