@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,18 @@ from typing import Any
 
 import pytest
 
-from aioproducer import AuthenticationError, Producer
+from aioproducer import (
+    AuthenticationError,
+    BrokerUnavailableError,
+    KafkaError,
+    Producer,
+    ProducerConfig,
+    ProtocolError,
+)
+from aioproducer._net.connecting.dialing import dial
+from aioproducer._net.securing.protocol import security_of
+from aioproducer._state.connecting.endpoint import BrokerEndpoint
+from tests.connection.test_in_the_middle import Relay, Treat, between
 from tests.kafka.reading import read_all
 from tests.kafka.realm import REALM, Realm
 from tests.kafka.secured import SESSION_SECONDS, SecuredKafka
@@ -221,3 +233,32 @@ async def test_e15_the_kdc_locks_the_principal_while_records_are_sent(
 def refusals(realm: Realm) -> int:
     """The requests that the KDC has refused because the principal is locked."""
     return (realm.folder / "kdc.log").read_text().count("LOCKED OUT")
+
+
+async def test_e21_a_broker_that_closes_at_each_message(kafka: SecuredKafka) -> None:
+    """It is no refusal, and the error names the request: SaslHandshake, then each message of GSSAPI."""
+    told = []
+    async with between(kafka.kerberos_port) as relay:
+        given = settings(kafka, sasl_kerberos_principal=CLIENT, sasl_kerberos_keytab=keytab(kafka))
+        given.pop("linger_ms")
+        config = ProducerConfig(f"localhost:{relay.port}", **given)
+        security = security_of(config, asyncio.get_running_loop(), random.Random(1))
+        endpoint = BrokerEndpoint.bootstrap("localhost", relay.port)
+        (await dial(endpoint, config, security, setup_timeout=30)).close()
+        for last in range(1, len(relay.flights) + 1):
+            relay.treat = _closing_behind(relay, last)
+            with pytest.raises(KafkaError) as caught:
+                await dial(endpoint, config, security, setup_timeout=30)
+            assert isinstance(caught.value, BrokerUnavailableError | ProtocolError)
+            told.append(str(caught.value))
+    assert sum("during the authentication, at SaslHandshake" in one for one in told) == 1
+    assert sum("during the authentication, at SaslAuthenticate" in one for one in told) == 3
+
+
+def _closing_behind(relay: Relay, last: int) -> Treat:
+    """The answer to this flight of the client is the end of the connection."""
+
+    def treat(_position: int, data: bytes) -> tuple[bytes, bool]:
+        return (data, True) if len(relay.flights) < last else (b"", False)
+
+    return treat
