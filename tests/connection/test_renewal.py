@@ -389,3 +389,32 @@ async def test_a_connection_whose_session_is_over_is_not_handed_out(listen: List
         await asyncio.gather(pending, return_exceptions=True)
     assert first.closed
     assert second.closed
+
+
+class EndsAtARequest(SlowAnswers):
+    """Closes the connection in place of the answer to a request for metadata."""
+
+    async def __call__(self, wire: Wire) -> None:
+        while not isinstance((decoded := decode_request(await wire.read()))[1], MetadataRequest):
+            header, request = decoded
+            answer = self._answer(request)
+            wire.write(framed(encode_response(answer, header.api_version, header.correlation_id)))
+        await self.released.wait()
+
+
+async def test_an_end_at_an_earlier_request_is_no_end_of_the_authentication(
+    listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker has not read the authentication behind it: the error is no hint at the credentials."""
+    monkeypatch.setattr(AuthenticatedSession, "renew_at", lambda session, _chance: session.began_at)
+    broker = EndsAtARequest(60.0)
+    connection, ended = await connected(broker, listen)
+    request = asyncio.ensure_future(ask(connection))
+    async with asyncio.timeout(LIMIT):
+        while not connection.authenticating:
+            await asyncio.sleep(0)
+        broker.released.set()
+        with pytest.raises(BrokerUnavailableError) as caught:
+            await request
+        await ended.wait()
+    assert "authentication" not in str(caught.value)

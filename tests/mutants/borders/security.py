@@ -17,6 +17,7 @@ _PROVIDERS: Final = "tests/vocabulary/test_providers.py"
 _REFUSED: Final = "tests/connection/test_refused_credentials.py"
 _RELOADING: Final = "tests/net/tls/test_reloading.py"
 _RENEWAL: Final = "tests/connection/test_renewal.py"
+_CLOSED: Final = "tests/scenarios/test_e_closed_exchanges.py"
 _SCRAM: Final = "tests/security/sasl/test_scram.py"
 _SECRETS: Final = "tests/net/securing/test_secrets.py"
 _SETTINGS: Final = "tests/vocabulary/test_security_settings.py"
@@ -163,6 +164,30 @@ SECURITY: Final = (
         "int(iterations) < 0",
         "One iteration makes the password easy to guess; two billion occupy a processor for minutes (CVE-2026-10143).",
         f"{_SCRAM}::test_a_first_message_that_is_refused",
+    ),
+    _mutant(
+        "end-in-an-authentication-unnamed",
+        "_net/connecting/connection/connection.py",
+        "        if self.authenticating and self.in_flight <= 1 ",
+        "        if self.authenticating and self.in_flight < 0 ",
+        "A service that closes the connection in place of a refusal leads to an error without a hint at the credentials.",
+        f"{_CLOSED}::test_e21_at_the_opening_the_error_and_the_log_name_the_step",
+    ),
+    _mutant(
+        "end-at-a-request-taken-for-a-refusal",
+        "_net/connecting/connection/connection.py",
+        "        if self.authenticating and self.in_flight <= 1 ",
+        "        if self.authenticating ",
+        "A broker that ends the connection at a request before the authentication leads people to their credentials.",
+        "tests/connection/test_renewal.py::test_an_end_at_an_earlier_request_is_no_end_of_the_authentication",
+    ),
+    _mutant(
+        "broken-off-authentication-uncounted",
+        "_net/connecting/renewal.py",
+        "                connection.traffic.authentication_failures += is_broken_off\n",
+        "",
+        "A re-authentication in which the broker closes the connection is not among the failures of stats().",
+        f"{_CLOSED}::test_e21_in_a_reauthentication_behind_requests_in_flight",
     ),
     _mutant(
         "kerberos-broker-unproven",
