@@ -32,6 +32,7 @@ from aioproducer.errors import AuthenticationError, BrokerUnavailableError
 from tests.connection.peer import Peer, Wire, at, framed
 from tests.connection.test_authenticating import CONFIG, Broker, protocol
 from tests.connection.test_pairing import Listen
+from tests.net.support import turns
 
 LIMIT = 30.0
 
@@ -406,13 +407,23 @@ async def test_an_end_at_an_earlier_request_is_no_end_of_the_authentication(
     listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker has not read the authentication behind it: the error is no hint at the credentials."""
+    due = asyncio.Event()
+
+    async def note() -> None:
+        due.set()
+
+    def again() -> Any:
+        yield from Await("the request for credentials", note)
+        yield from Ask(SaslHandshakeRequest("PLAIN"), 1)
+
     monkeypatch.setattr(AuthenticatedSession, "renew_at", lambda session, _chance: session.began_at)
     broker = EndsAtARequest(60.0)
-    connection, ended = await connected(broker, listen)
+    connection, ended = await connected(broker, listen, first_plainly(again))
     request = asyncio.ensure_future(ask(connection))
     async with asyncio.timeout(LIMIT):
-        while not connection.authenticating:
-            await asyncio.sleep(0)
+        await due.wait()
+        await turns(10)
+        assert connection.authenticating == "SaslHandshake"
         broker.released.set()
         with pytest.raises(BrokerUnavailableError) as caught:
             await request
