@@ -70,6 +70,8 @@ REAL_FAULTS = (
 )
 # Secrets that change on three secured nodes: shortly among the tests with Kafka, at length in `make proof`.
 ROTATIONS = "tests/kafka/test_rotation.py"
+# Code of documents that needs the packages of a registry.
+WITH_A_REGISTRY = ("test_fragments_run[docs/registry.md]",)
 # Tests that hardly depend on the Python version: tools, programs, the embedded Kafka, vocabulary and pure logic.
 ON_ONE_PYTHON = (
     "tests/callers", "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",
@@ -335,7 +337,10 @@ def floors() -> list[Turn]:
     """The lowest supported versions of the dependencies, in a copy of the tree: they also build the core."""
     tree = copy_of_the_tree(one_check.REPORTS.with_name("floors"))
     setup = environment("floors", "floors", ".venv", sys.executable)
-    check = core_suite(f"{this_python()} at the floors", ".venv/bin/python")
+    check = without(core_suite(f"{this_python()} at the floors", ".venv/bin/python"), ("tests/registry",))
+    check.command += [
+        f"--deselect=tests/repo/documents/test_document_code.py::{name}" for name in WITH_A_REGISTRY
+    ]
     setup.tree = check.tree = tree
     return [side_by_side(setup), side_by_side(check)]
 

@@ -1,4 +1,4 @@
-"""Command line: fetch the jars of the tested Kafkas (`python -m tools.fetch_kafka`); print their folders."""
+"""Command line: fetch the tested Kafkas and the registry (`python -m tools.fetch_kafka`); print their folders."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from tools.kafka_jars import KAFKA_VERSION, OLD_KAFKA_VERSION, KafkaUnavailableError, jar_folder
+from tools.registry_node import registry_folder
 
 _VERSIONS = (KAFKA_VERSION, OLD_KAFKA_VERSION)
 
@@ -13,11 +14,14 @@ _VERSIONS = (KAFKA_VERSION, OLD_KAFKA_VERSION)
 def main() -> int:
     """Exit code 0 when the jars are there; 1, with the reason on stderr, when they cannot be fetched."""
     parser = argparse.ArgumentParser(prog="python -m tools.fetch_kafka", description=__doc__)
-    parser.add_argument("--version", help=f"only this one (default: {' and '.join(_VERSIONS)})")
+    default = f"{' and '.join(_VERSIONS)}, and the registry"
+    parser.add_argument("--version", help=f"only this Kafka (default: {default})")
     only = parser.parse_args().version
     try:
         for version in [only] if only else _VERSIONS:
             print(jar_folder(version))
+        if only is None:
+            print(registry_folder())
     except KafkaUnavailableError as error:
         print(error, file=sys.stderr)
         return 1

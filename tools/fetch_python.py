@@ -9,14 +9,13 @@ moved, so it is unpacked beside the jars of Kafka. `tools/setup_machine.sh` find
 from __future__ import annotations
 
 import platform
-import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 from typing import Final
 
-from tools.kafka_jars import KafkaUnavailableError, cache, program, publish
+from tools.kafka_jars import KafkaUnavailableError, cache, copied, publish
 
 VERSION: Final = "3.14.3"
 _ARTIFACT: Final = f"org.bytedeco:cpython:{VERSION}-1.5.13:jar"
@@ -38,22 +37,12 @@ def fetch(name: str) -> None:
     """Fetch it for this platform."""
     folder().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=folder().parent) as scratch:
-        _run_maven(name, Path(scratch))
-        (jar,) = Path(scratch).glob("*.jar")
-        with zipfile.ZipFile(jar) as archive:
+        with zipfile.ZipFile(copied(f"{_ARTIFACT}:{name}", Path(scratch))) as archive:
             archive.extractall(scratch)
         found = Path(scratch, "org", "bytedeco", "cpython", name)
         for path in (found / "bin").iterdir():
             path.chmod(0o755)
         publish(found, folder())
-
-
-def _run_maven(name: str, scratch: Path) -> None:
-    command = [program("mvn"), "-q", "-B", "dependency:copy", f"-Dartifact={_ARTIFACT}:{name}"]
-    command += [f"-DoutputDirectory={scratch}"]
-    done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise KafkaUnavailableError((done.stdout + done.stderr)[-4000:])
 
 
 def main() -> int:

@@ -95,6 +95,23 @@ def _fetch(name: str, pom: str, lib: Path) -> None:
         publish(Path(scratch) / "lib", lib)
 
 
+def copied(artifact: str, folder: Path) -> Path:
+    """The file of an artifact that is no jar of a program (group:name:version:type:classifier), fetched into this folder."""
+    command = [
+        program("mvn"),
+        "-q",
+        "-B",
+        "dependency:copy",
+        f"-Dartifact={artifact}",
+        f"-DoutputDirectory={folder}",
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise KafkaUnavailableError((done.stdout + done.stderr)[-4000:])
+    (found,) = (path for path in folder.iterdir() if path.is_file())
+    return found
+
+
 def publish(found: Path, lib: Path) -> None:
     """Rename, so that the folder exists only when it is complete, also with several processes that fetch it."""
     try:

@@ -123,7 +123,7 @@ class KafkaNode:
     def start(self) -> None:
         """Start the process, for the first time or again; the node is not ready yet when this returns.
 
-        To be called by a thread that stays: the node dies with it (`_dies_with_its_parent`).
+        To be called by a thread that stays: the node dies with it (`dies_with_its_parent`).
         """
         self.paused = False
         self._process = self._java("kafka.Kafka", str(self._properties))
@@ -185,7 +185,7 @@ class KafkaNode:
         return self.folder / "server.log"
 
     def _java(self, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [*_dies_with_its_parent(), program("java"), *_JAVA_OPTIONS, *self.java_options]
+        command = [*dies_with_its_parent(), program("java"), *_JAVA_OPTIONS, *self.java_options]
         command += [f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"]
         command += [f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"]
         places = [class_path(self.version), *([] if self.classes is None else [str(self.classes)])]
@@ -207,7 +207,7 @@ class KafkaNode:
         return self._process
 
 
-def _dies_with_its_parent() -> list[str]:
+def dies_with_its_parent() -> list[str]:
     """Ends the node when the test run itself is killed; only on Linux.
 
     For Linux the parent is the thread that started the process.

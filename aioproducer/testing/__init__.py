@@ -17,6 +17,10 @@ from aioproducer.testing.broker.options import Options as Options
 from aioproducer.testing.broker.otlp import PushedMetric as PushedMetric
 from aioproducer.testing.broker.rules import Fault as Fault
 from aioproducer.testing.mock.producer import MockProducer as MockProducer
+from aioproducer.testing.registry.embedded import EmbeddedRegistry as EmbeddedRegistry
+from aioproducer.testing.registry.faults import RegistryFault as RegistryFault
+from aioproducer.testing.registry.faults import RegistryFaults as RegistryFaults
+from aioproducer.testing.registry.routes import RegistryRequest as RegistryRequest
 
 from .embedded import BrokerView as BrokerView
 from .embedded import EmbeddedKafka as EmbeddedKafka
@@ -29,12 +33,16 @@ __all__ = [
     "Certificates",
     "ClusterRefusal",
     "EmbeddedKafka",
+    "EmbeddedRegistry",
     "Fault",
     "Faults",
     "MockProducer",
     "Options",
     "Push",
     "PushedMetric",
+    "RegistryFault",
+    "RegistryFaults",
+    "RegistryRequest",
     "SeenBatch",
     "SeenRequest",
     "StoredRecord",

@@ -78,6 +78,10 @@ PUBLIC_MODULES = {
     "interceptors": "Intercepting Interceptor",
     "partitioners": "Partitioner PerProducer Random RoundRobin default murmur3 random round_robin",
     "prometheus": "ProducerCollector",
+    "registry": (
+        "IncompatibleSchemaError Reference RegisteredSchema Registry RegistryError Schema SchemaId "
+        "SchemaNotFoundError"
+    ),
     "serializers": "Encoded Json NotPrepared Serializer String TopicSerializer json string",
     "stats": "ConnectionStats Failure Health Histogram Stats TopicStats TransactionStats",
 }
@@ -146,6 +150,7 @@ def test_importing_starts_nothing() -> None:
         "import sys, threading, aioproducer\n"
         "assert threading.active_count() == 1\n"
         "optional = {'pyarrow', 'pytest', 'uvloop', 'aioproducer.testing', 'aioproducer.cli', 'prometheus_client'}\n"
+        "optional |= {'aioproducer.registry', 'httpx2', 'fastavro', 'jsonschema_rs', 'google.protobuf'}\n"
         "optional &= set(sys.modules)\n"
         "assert not optional, optional\n"
     )

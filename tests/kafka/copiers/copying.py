@@ -20,7 +20,7 @@ from tests.kafka.copiers.copier import FENCED, Order, transformed
 from tests.kafka.copiers.watcher import Watcher
 from tests.kafka.transactions.committed import offsets
 from tools.kafka_cluster import KafkaCluster
-from tools.kafka_node import KafkaNode, _dies_with_its_parent
+from tools.kafka_node import KafkaNode, dies_with_its_parent
 
 LIMIT: Final = 90.0
 """The limit of each wait, in seconds."""
@@ -51,7 +51,7 @@ class Process:
     async def start(cls, order: Order) -> Self:
         """A new process, which dies with this one."""
         command = [
-            *_dies_with_its_parent(),
+            *dies_with_its_parent(),
             sys.executable,
             "-m",
             "tests.kafka.copiers.copier",

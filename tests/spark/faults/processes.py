@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 import attrs
 import pyspark
 
-from tools.kafka_node import _dies_with_its_parent
+from tools.kafka_node import dies_with_its_parent
 from tools.one_check import QUICK_SPARK
 
 __all__ = ["CLUSTER", "Driver", "session_of"]
@@ -75,7 +75,7 @@ class Driver:
         log = folder / "driver.log"
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [*_dies_with_its_parent(), sys.executable, "-m", module, argument],
+                [*dies_with_its_parent(), sys.executable, "-m", module, argument],
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,

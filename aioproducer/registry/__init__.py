@@ -1,0 +1,40 @@
+"""A schema registry with Confluent's REST API, and serializers of Avro, JSON and Protobuf whose schemas are in it.
+
+    registry = Registry("http://localhost:8081")
+    producer = Producer("localhost:9092", value_serializer=AvroSerializer(registry, schema))
+
+It requires the extra `registry`, and each serializer one of its own: `avro`, `jsonschema`, `protobuf`.
+See docs/registry.md.
+"""
+
+from __future__ import annotations
+
+try:
+    import httpx2  # noqa: F401  # reported here for all parts
+except ModuleNotFoundError as error:
+    if error.name != "httpx2":
+        raise
+    raise ModuleNotFoundError(
+        "aioproducer.registry requires the extra registry: pip install 'aioproducer[registry]'",
+        name=error.name,
+    ) from None
+
+from aioproducer.registry.client import Registry as Registry
+from aioproducer.registry.errors import IncompatibleSchemaError as IncompatibleSchemaError
+from aioproducer.registry.errors import RegistryError as RegistryError
+from aioproducer.registry.errors import SchemaNotFoundError as SchemaNotFoundError
+from aioproducer.registry.schemas import Reference as Reference
+from aioproducer.registry.schemas import RegisteredSchema as RegisteredSchema
+from aioproducer.registry.schemas import Schema as Schema
+from aioproducer.registry.schemas import SchemaId as SchemaId
+
+__all__ = [
+    "IncompatibleSchemaError",
+    "Reference",
+    "RegisteredSchema",
+    "Registry",
+    "RegistryError",
+    "Schema",
+    "SchemaId",
+    "SchemaNotFoundError",
+]

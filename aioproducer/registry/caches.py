@@ -1,0 +1,91 @@
+"""What a registry has told: bounded, and for some of it only for a time."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+import attrs
+
+from aioproducer.registry.errors import RegistryError
+from aioproducer.registry.schemas import RegisteredSchema
+
+__all__ = ["Bounded", "Failures", "Latest", "Served"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+# Seconds.
+REMEMBERED: Final = 1.0
+
+
+class Bounded(Generic[K, V]):
+    """A mapping that forgets what was used longest ago."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        """The value, which counts as used now."""
+        value = self._items.get(key)
+        if value is not None:
+            self._items.move_to_end(key)
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        """Set the value."""
+        self._items[key] = value
+        self._items.move_to_end(key)
+        if len(self._items) > self._size:
+            self._items.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+class Failures:
+    """Final refusals, each for a second: a thousand records that need the same do not make a thousand requests."""
+
+    def __init__(self, size: int) -> None:
+        self._errors: Bounded[Hashable, tuple[float, RegistryError]] = Bounded(size)
+
+    def put(self, key: Hashable, error: RegistryError, now: float) -> None:
+        """Remember a refusal."""
+        self._errors.put(key, (now + REMEMBERED, copy.copy(error)))
+
+    def check(self, key: Hashable, now: float) -> None:
+        """Raise the refusal that is remembered."""
+        known = self._errors.get(key)
+        if known is not None and now < known[0]:
+            raise copy.copy(known[1])
+
+
+@attrs.frozen
+class Served:
+    """A latest version, and whether it is to be asked for again."""
+
+    schema: RegisteredSchema
+    is_stale: bool
+
+
+class Latest:
+    """The latest versions of subjects: each serves for `ttl` seconds, and as long again while it is asked for again."""
+
+    def __init__(self, size: int, ttl: float) -> None:
+        self.ttl = ttl
+        self._known: Bounded[str, tuple[float, RegisteredSchema]] = Bounded(size)
+
+    def get(self, subject: str, now: float) -> Served | None:
+        """The version that serves now."""
+        known = self._known.get(subject)
+        if known is None:
+            return None
+        age = now - known[0]
+        return Served(known[1], age >= self.ttl) if age < 2 * self.ttl else None
+
+    def put(self, subject: str, schema: RegisteredSchema, now: float) -> None:
+        """The registry has told it."""
+        self._known.put(subject, (now, schema))

@@ -1,0 +1,83 @@
+"""Schemas as a registry has them: their texts, their references to others, and their ids."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import attrs
+
+from aioproducer.errors import ConfigurationError, printable
+
+__all__ = ["Reference", "RegisteredSchema", "Schema", "SchemaId", "SchemaType"]
+
+SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
+_TYPES: Final = get_args(SchemaType)
+
+
+def _check_type(_schema: object, _attribute: object, kind: Any) -> None:
+    if kind not in _TYPES:
+        raise ConfigurationError(
+            f"the type of a schema is one of {', '.join(_TYPES)}, not {printable(kind, 60)!r}"
+        )
+
+
+def _check_text(_schema: object, attribute: Any, text: Any) -> None:
+    if not isinstance(text, str):
+        raise ConfigurationError(f"{attribute.name} of a schema is a string, not {type(text).__name__}")
+
+
+@attrs.frozen
+class Reference:
+    """A schema that another one imports: `name` is its name there, `subject` and `version` are its place in the registry."""
+
+    name: str
+    subject: str
+    version: int
+
+
+def _references(given: Iterable[Reference]) -> tuple[Reference, ...]:
+    return tuple(given)
+
+
+def _check_references(_schema: object, _attribute: object, references: tuple[Any, ...]) -> None:
+    wrong = next((each for each in references if not isinstance(each, Reference)), None)
+    if wrong is not None:
+        raise ConfigurationError(f"references of a schema are of Reference, not {type(wrong).__name__}")
+
+
+@attrs.frozen
+class Schema:
+    """The text of a schema, its type, and the schemas that it imports."""
+
+    text: str = attrs.field(validator=_check_text)
+    type: SchemaType = attrs.field(default="AVRO", validator=_check_type)
+    references: tuple[Reference, ...] = attrs.field(
+        default=(), converter=_references, validator=_check_references
+    )
+
+
+@attrs.frozen
+class SchemaId:
+    """The number of a schema in its registry, and its guid and the version in its subject where the registry tells them."""
+
+    id: int
+    guid: uuid.UUID | None = None
+    version: int | None = None
+
+
+@attrs.frozen
+class RegisteredSchema:
+    """A version of a subject."""
+
+    subject: str
+    version: int
+    id: int
+    schema: Schema
+    guid: uuid.UUID | None = None
+
+    @property
+    def schema_id(self) -> SchemaId:
+        """Its id, guid and version."""
+        return SchemaId(self.id, self.guid, self.version)

@@ -1,0 +1,1 @@
+"""A schema registry in this process: Confluent's REST API over loopback."""

@@ -1,0 +1,257 @@
+"""The requests of a registry: their form, and their repetition."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import Any
+
+import httpx2
+import pytest
+
+from aioproducer.errors import ConfigurationError
+from aioproducer.registry import Reference, Registry, RegistryError, Schema
+from tests.registry.scripted import (
+    ORDER,
+    Scripted,
+    Step,
+    bodies,
+    client_of,
+    passes,
+    play,
+    refused,
+    silence,
+    told,
+)
+
+
+def test_the_form_of_a_request() -> None:
+    """Media types, a base path, an encoded subject; what has its default is left out."""
+    place = Scripted(told())
+
+    async def main() -> None:
+        registry = client_of(place, "http://a:8081/base/path/")
+        await registry.register("a/b", Schema(ORDER))
+        await registry.lookup(
+            "a b", Schema("{}", "JSON", [Reference("other", "of other", 3)]), normalize=True
+        )
+        await registry.close()
+
+    play(main)
+    first, second = place.requests
+    assert str(first.url) == "http://a:8081/base/path/subjects/a%2Fb/versions"
+    assert str(second.url) == "http://a:8081/base/path/subjects/a%20b?normalize=true"
+    for request in (first, second):
+        assert request.headers["accept"] == "application/vnd.schemaregistry.v1+json"
+        assert request.headers["content-type"] == "application/vnd.schemaregistry.v1+json"
+        assert "authorization" not in request.headers
+    reference = {"name": "other", "subject": "of other", "version": 3}
+    assert bodies(place) == [
+        {"schema": ORDER},
+        {"schema": "{}", "schemaType": "JSON", "references": [reference]},
+    ]
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_some_answers_are_repeated(status: int) -> None:
+    """The next server is asked, after 0.1 s, then the first one again after 0.2 s."""
+    place = Scripted(told(status, {}), told(status, {}), told())
+
+    async def main() -> None:
+        registry = client_of(place, "http://a:8081,http://b:8081")
+        assert (await registry.register("s", Schema(ORDER))).id == 1
+        await registry.close()
+
+    play(main)
+    assert place.hosts == ["a", "b", "a"]
+    assert [round(pause / expected, 1) for pause, expected in zip(place.pauses, (0.1, 0.2), strict=True)] == [
+        pytest.approx(1, abs=0.21)
+    ] * 2
+
+
+def test_pauses_grow_to_two_seconds_and_end_with_the_time() -> None:
+    """Backoff is 0.1 to 2 s, and the last failure is raised when the time of the call is over."""
+    place = Scripted(refused)
+
+    async def main() -> float:
+        registry = client_of(place, timeout=10.0)
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(RegistryError) as caught:
+            await registry.subjects()
+        assert caught.value.retriable
+        assert caught.value.url == "http://a:8081/subjects"
+        assert isinstance(caught.value.cause, ConnectionError)
+        ended = asyncio.get_running_loop().time()
+        await registry.close()
+        return ended - began
+
+    assert play(main) == pytest.approx(10.0, abs=0.01)
+    for pause, expected in zip(place.pauses, (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0), strict=False):
+        assert 0.79 * expected < pause < 1.21 * expected
+    assert len(place.requests) in (8, 9)
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 405, 409, 422, 501])
+def test_other_answers_are_final(status: int) -> None:
+    """They are not repeated, nor is a redirect followed; a second call within a second is answered from memory."""
+    place = Scripted(told(status, {"error_code": status, "message": "no"}, location="http://c/"))
+
+    async def main() -> None:
+        registry = client_of(place)
+        for _ in range(2):
+            with pytest.raises(RegistryError) as caught:
+                await registry.latest("s")
+            assert (caught.value.status, caught.value.code) == (status, status)
+            assert not caught.value.retriable
+        assert len(place.requests) == 1
+        await passes(1.001)
+        with pytest.raises(RegistryError):
+            await registry.latest("s")
+        assert len(place.requests) == 2
+        await registry.close()
+
+    play(main)
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_retry_after_counts(form: str) -> None:
+    """The pause is as long as the server asks for."""
+    asked = "5" if form == "seconds" else formatdate(time.time() + 5, usegmt=True)
+    place = Scripted(told(503, {}, **{"Retry-After": asked}), told())
+
+    async def main() -> None:
+        registry = client_of(place)
+        await registry.register("s", Schema(ORDER))
+        await registry.close()
+
+    play(main)
+    assert place.pauses == [pytest.approx(5, abs=1.1)]
+
+
+def test_another_server_need_not_rest() -> None:
+    """Retry-After is about the server that sent it."""
+    place = Scripted(told(503, {}, **{"Retry-After": "9"}), told())
+
+    async def main() -> None:
+        registry = client_of(place, "http://a,http://b")
+        await registry.register("s", Schema(ORDER))
+        await registry.close()
+
+    play(main)
+    assert place.pauses == [pytest.approx(0.1, abs=0.03)]
+
+
+def test_a_silent_server_leaves_time_for_the_next() -> None:
+    """Each of two servers has half of the time; the one that answered is asked first from then on."""
+    place = Scripted(silence, told())
+
+    async def main() -> None:
+        registry = client_of(place, "http://a,http://b", timeout=4.0)
+        await registry.register("s", Schema(ORDER))
+        await registry.register("t", Schema(ORDER))
+        await registry.close()
+
+    play(main)
+    assert place.hosts == ["a", "b", "b"]
+    assert place.pauses[0] == pytest.approx(2.1, abs=0.03)
+
+
+def test_a_slow_answer_of_the_only_server_is_waited_for() -> None:
+    """It has the whole time."""
+
+    async def slow(request: httpx2.Request) -> httpx2.Response:
+        await passes(9.9)
+        return httpx2.Response(200, json=[])
+
+    place = Scripted(slow)
+
+    async def main() -> None:
+        registry = client_of(place)
+        assert await registry.subjects() == []
+        await registry.close()
+
+    play(main)
+
+
+def large(request: httpx2.Request) -> httpx2.Response:
+    """An answer of more than 4 MiB."""
+    return httpx2.Response(200, content=b'"' + b"a" * (4 * 1024 * 1024) + b'"')
+
+
+def html(request: httpx2.Request) -> httpx2.Response:
+    """An answer of a proxy."""
+    return httpx2.Response(200, text="<html>")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        large,
+        html,
+        told(200, {}),
+        told(200, {"id": True}),
+        told(200, {"id": -1}),
+        told(200, {"id": 1, "guid": "x"}),
+        told(200, []),
+    ],
+)
+def test_an_answer_that_is_none(step: Step) -> None:
+    """Too large an answer, or one that is not that of a registry, is refused for good."""
+    place = Scripted(step)
+
+    async def main() -> None:
+        registry = client_of(place)
+        with pytest.raises(RegistryError) as caught:
+            await registry.register("s", Schema(ORDER))
+        assert not caught.value.retriable
+        assert len(str(caught.value)) < 200
+        await registry.close()
+
+    play(main)
+    assert len(place.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"urls": ""}, "at least one"),
+        ({"urls": "localhost:8081"}, "http"),
+        ({"urls": "http://h:99999"}, "not a URL"),
+        ({"urls": "http://h/?a=b"}, "query"),
+        ({"urls": 7}, "urls"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"cache_size": 0}, "cache_size"),
+        ({"latest_ttl": -1}, "latest_ttl"),
+        ({"auth": ("a", "b", "c")}, "auth"),
+        ({"auth": ("a:b", "c")}, "colon"),
+        ({"auth": "two words"}, "token"),
+        ({"auth": 5}, "auth"),
+        ({"headers": {"X": "a\r\nb"}}, "X"),
+        ({"client": object()}, "client"),
+        ({"client": httpx2.AsyncClient(), "proxy": "http://p"}, "client"),
+    ],
+)
+def test_arguments_that_cannot_be(arguments: dict[str, object], problem: str) -> None:
+    """They are refused at once."""
+    with pytest.raises(ConfigurationError, match=problem):
+        Registry(**{"urls": "http://h", **arguments})  # type: ignore[arg-type]
+
+
+ODD: Any = b"a"
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: Schema("", ODD), "AVRO, JSON, PROTOBUF"),
+        (lambda: Schema(ODD), "string"),
+        (lambda: Schema("", references=[ODD]), "Reference"),
+    ],
+)
+def test_schemas_that_cannot_be(make: Callable[[], object], problem: str) -> None:
+    """They are refused at once."""
+    with pytest.raises(ConfigurationError, match=problem):
+        make()
