@@ -3,7 +3,8 @@
 A serializer is a callable `(data) -> bytes | None`, or an object with `serialize(topic, headers, data)`; either may be
 a coroutine function. Such an object may also have `async prepare(topic, headers, data)`, which is awaited after
 `serialize` raised `NotPrepared`, `async warm(topic)`, which is called at the start for each topic of the setting `topics`,
-and `async close()`, which is called when the producer has closed. `string()` and `json()` are made here. `bind()` gives
+and `async close()`, which is called when the producer has closed. If it has `for_part(part)`, the producer uses the
+object that this gives for "key" or "value". `string()` and `json()` are made here. `bind()` gives
 all of them one shape.
 """
 
@@ -165,6 +166,9 @@ class Unserialized:
 
 def bind(serializer: Serializer[Any], part: Part = "value") -> Bound:
     """`serializer` as `bound(topic, headers, data)`; `bound.is_coroutine` says whether the result is awaited."""
+    # One that differs for keys and values has an object for each.
+    if callable(getattr(type(serializer), "for_part", None)):
+        serializer = serializer.for_part(part)  # type: ignore[union-attr]
     method = getattr(serializer, "serialize", None)
     if method is None:
         call, owner = _with_topic(cast("Callable[[Any], Any]", serializer)), None

@@ -9,6 +9,9 @@ See docs/registry.md.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
 try:
     import httpx2  # noqa: F401  # reported here for all parts
 except ModuleNotFoundError as error:
@@ -28,8 +31,16 @@ from aioproducer.registry.schemas import RegisteredSchema as RegisteredSchema
 from aioproducer.registry.schemas import Schema as Schema
 from aioproducer.registry.schemas import SchemaId as SchemaId
 
+if TYPE_CHECKING:
+    from aioproducer.registry.avro import AvroSerializer as AvroSerializer
+    from aioproducer.registry.json_schema import JsonSerializer as JsonSerializer
+    from aioproducer.registry.protobuf import ProtobufSerializer as ProtobufSerializer
+
 __all__ = [
+    "AvroSerializer",
     "IncompatibleSchemaError",
+    "JsonSerializer",
+    "ProtobufSerializer",
     "Reference",
     "RegisteredSchema",
     "Registry",
@@ -38,3 +49,16 @@ __all__ = [
     "SchemaId",
     "SchemaNotFoundError",
 ]
+
+# Each needs packages of its own.
+_SERIALIZERS: Final = {
+    "AvroSerializer": "avro",
+    "JsonSerializer": "json_schema",
+    "ProtobufSerializer": "protobuf",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SERIALIZERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_SERIALIZERS[name]}"), name)

@@ -80,6 +80,7 @@ class Registry:
         self._conversation = Conversation(addresses, credentials, timeout, client, ssl_context, proxy)
         self.timeout = timeout
         self.cache_size = cache_size
+        self.latest_ttl = latest_ttl
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._flights = Flights()
@@ -108,6 +109,11 @@ class Registry:
         """True after `close()`."""
         return self._closed
 
+    @property
+    def ended(self) -> bool:
+        """True when no call is possible any more: it is closed, or its event loop is."""
+        return self._closed or (self._loop is not None and self._loop.is_closed())
+
     async def __aenter__(self) -> Self:
         self._enter()
         return self
@@ -128,18 +134,24 @@ class Registry:
         `version` and `guid` of the id are None where the registry does not tell them. With `normalize` the registry
         takes schemas that mean the same for the same.
         """
-        path = path_of("subjects", subject, "versions")
-        return await self._id("register", path, subject, schema, normalize)
+        known = self._ids.get((subject, schema, bool(normalize)))
+        if known is not None:
+            return known
+        return await self._id(
+            "register", path_of("subjects", subject, "versions"), subject, schema, normalize
+        )
 
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> SchemaId:
         """The id of a schema that is registered under a subject; otherwise SchemaNotFoundError."""
+        known = self._ids.get((subject, schema, bool(normalize)))
+        return known or await self.find(subject, schema, normalize=normalize)
+
+    async def find(self, subject: str, schema: Schema, *, normalize: bool = False) -> SchemaId:
+        """As `lookup()`, and always by a request."""
         return await self._id("lookup", path_of("subjects", subject), subject, schema, normalize)
 
     async def _id(self, what: str, path: str, subject: str, schema: Schema, normalize: bool) -> SchemaId:
         key = subject, schema, bool(normalize)
-        known = self._ids.get(key)
-        if known is not None:
-            return known
         body = _body(schema)
         request = Request("POST", f"{path}?normalize=true" if normalize else path, body)
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from functools import cached_property
 
 import attrs
+import httpcore2  # noqa: F401  # imported with the first request otherwise, within its time limit
 import pytest
+from anyio.from_thread import start_blocking_portal
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
 
 from aioproducer.registry import Registry
 from aioproducer.testing import EmbeddedRegistry
@@ -33,6 +39,33 @@ def real_registry() -> Iterator[RegistryNode]:
     """A real registry, shared by all tests."""
     with RegistryNode() as node:
         yield node
+
+
+@attrs.frozen(slots=False)
+class Readers:
+    """A registry that runs elsewhere, and the readers of confluent-kafka."""
+
+    url: str
+    client: SchemaRegistryClient
+
+    @cached_property
+    def avro(self) -> AvroDeserializer:
+        """Reads Avro."""
+        reader: AvroDeserializer = AvroDeserializer(self.client)
+        return reader
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kafka)])
+def readers(request: pytest.FixtureRequest) -> Iterator[Readers]:
+    """Each kind of registry, for tests that are no coroutines."""
+    with ExitStack() as stack:
+        if request.param == "real":
+            url = request.getfixturevalue("real_registry").url
+        else:
+            portal = stack.enter_context(start_blocking_portal())
+            url = stack.enter_context(portal.wrap_async_context_manager(EmbeddedRegistry())).url
+        client = stack.enter_context(SchemaRegistryClient({"url": url}))
+        yield Readers(url, client)
 
 
 @pytest.fixture

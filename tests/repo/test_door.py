@@ -79,7 +79,7 @@ PUBLIC_MODULES = {
     "partitioners": "Partitioner PerProducer Random RoundRobin default murmur3 random round_robin",
     "prometheus": "ProducerCollector",
     "registry": (
-        "IncompatibleSchemaError Reference RegisteredSchema Registry RegistryError Schema SchemaId "
+        "AvroSerializer IncompatibleSchemaError JsonSerializer ProtobufSerializer Reference RegisteredSchema Registry RegistryError Schema SchemaId "
         "SchemaNotFoundError"
     ),
     "serializers": "Encoded Json NotPrepared Serializer String TopicSerializer json string",

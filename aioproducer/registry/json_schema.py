@@ -1,0 +1,176 @@
+"""JSON, validated by a JSON schema."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
+
+from aioproducer.errors import ConfigurationError
+from aioproducer.registry.client import Registry
+from aioproducer.registry.framings import GivenFraming
+from aioproducer.registry.schemas import Schema
+from aioproducer.registry.serializing import Encoder, RegistrySerializer
+from aioproducer.registry.subjects import GivenSubject
+from aioproducer.registry.to_dict import Plain
+
+__all__ = ["JsonSerializer"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+Dumps: TypeAlias = Callable[[Any], bytes | str]
+
+# What a validator or an encoder raises for an object of a class that it does not know.
+_UNKNOWN: Final = (TypeError, ValueError)
+
+
+class JsonSerializer(RegistrySerializer[T_contra]):
+    """Objects in JSON, with the id of their JSON schema before them.
+
+    `schema` is its text, its JSON as a mapping, or a `Schema`, which may refer to others by their names. Objects are as
+    those of an `AvroSerializer`. With `validate`, which needs the extra `jsonschema`, an object that does not fit is
+    refused. `dumps` makes the JSON; by default it is that of orjson, msgspec or the standard library, the first that is
+    installed. The other options are described in docs/registry.md.
+    """
+
+    _type = "JSON"
+
+    def __init__(
+        self,
+        registry: Registry | str,
+        schema: str | Mapping[str, Any] | Schema | None = None,
+        *,
+        subject: GivenSubject = "topic",
+        auto_register: bool | None = None,
+        use_latest: bool = False,
+        schema_id: int | None = None,
+        normalize: bool = False,
+        framing: GivenFraming = "prefix",
+        to_dict: Callable[[T_contra], Any] | None = None,
+        validate: bool = True,
+        dumps: Dumps | None = None,
+    ) -> None:
+        self._to_dict = to_dict
+        self._dumps = _default_dumps() if dumps is None else dumps
+        self._validators = _validators() if validate else None
+        given = _given(schema)
+        if given is not None and not given.references:
+            self._make(given, {})
+        super().__init__(
+            registry,
+            given,
+            subject=subject,
+            auto_register=auto_register,
+            use_latest=use_latest,
+            schema_id=schema_id,
+            normalize=normalize,
+            framing=framing,
+        )
+
+    def _make(self, schema: Schema, referred: dict[str, str]) -> Encoder:
+        content = _content(schema.text)
+        name = content.get("title") if isinstance(content, dict) else None
+        check = None if self._validators is None else _check_of(self._validators, content, referred)
+        return Encoder(self._encode_of(check), name if isinstance(name, str) else None)
+
+    def _encode_of(self, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
+        dumps, to_dict, plain = self._dumps, self._to_dict, Plain(json=True)
+
+        def again(data: Any) -> bytes | str:
+            """Encode a mapping with objects in it."""
+            if check is not None:
+                check(data)
+            return dumps(data)
+
+        def encode(data: Any) -> bytes:
+            if to_dict is not None:
+                data = to_dict(data)
+            elif type(data) is not dict:
+                data = plain(data)
+            try:
+                if check is not None:
+                    check(data)
+                made = dumps(data)
+            except _DoesNotFitError:
+                raise
+            except _UNKNOWN:
+                made = again(plain(data))
+            return made.encode() if isinstance(made, str) else made
+
+        return encode
+
+
+class _DoesNotFitError(ValueError):
+    """An object that its schema refuses. The text has none of its values."""
+
+
+def _check_of(validators: Any, content: Any, referred: dict[str, str]) -> Callable[[Any], None]:
+    resources = {name: json.loads(text) for name, text in referred.items()}
+
+    def retrieve(uri: str) -> Any:
+        # Nothing is fetched from elsewhere.
+        for name, resource in resources.items():
+            if uri == name or uri.endswith(f"/{name}"):
+                return resource
+        raise LookupError(f"no reference of the schema has the name {uri}")
+
+    try:
+        validator = validators.validator_for(content, retriever=retrieve)
+    except (ValueError, validators.ReferencingError) as error:
+        raise ConfigurationError(f"schema: is no JSON schema: {error}") from None
+    is_valid = validator.is_valid
+
+    def check(data: Any) -> None:
+        if is_valid(data):
+            return
+        found = next(validator.iter_errors(data))
+        place = "".join(f"/{part}" for part in found.instance_path)
+        rule = "".join(f"/{part}" for part in found.schema_path)
+        raise _DoesNotFitError(f"the object does not fit its JSON schema at {place or '/'}: {rule}")
+
+    return check
+
+
+def _validators() -> Any:
+    try:
+        return importlib.import_module("jsonschema_rs")
+    except ModuleNotFoundError as error:
+        if error.name != "jsonschema_rs":
+            raise
+        raise ModuleNotFoundError(
+            "JsonSerializer requires the extra jsonschema: pip install 'aioproducer[jsonschema]', or validate=False",
+            name=error.name,
+        ) from None
+
+
+def _default_dumps() -> Dumps:
+    for name, attribute in (("orjson", "dumps"), ("msgspec.json", "encode")):
+        try:
+            found: Dumps = getattr(importlib.import_module(name), attribute)
+        except ModuleNotFoundError:
+            continue
+        return found
+    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def _given(schema: Any) -> Schema | None:
+    if schema is None or isinstance(schema, Schema):
+        if schema is not None and schema.type != "JSON":
+            raise ConfigurationError(f"schema: is {schema.type}, and JsonSerializer needs JSON")
+        return schema
+    if isinstance(schema, str):
+        return Schema(schema, "JSON")
+    if isinstance(schema, Mapping):
+        return Schema(json.dumps(dict(schema)), "JSON")
+    raise ConfigurationError(f"schema: must be a string, a mapping or a Schema, not {type(schema).__name__}")
+
+
+def _content(text: str) -> Any:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"schema: is no JSON: {error}") from None
+    if not isinstance(content, dict | bool):
+        raise ConfigurationError("schema: a JSON schema is an object or a boolean")
+    return content

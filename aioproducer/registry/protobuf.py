@@ -1,0 +1,140 @@
+"""Protobuf messages, whose schemas are the descriptors of their files."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from aioproducer.errors import ConfigurationError
+from aioproducer.registry.client import Registry
+from aioproducer.registry.framings import GivenFraming
+from aioproducer.registry.schemas import Reference, Schema
+from aioproducer.registry.serializing import Encoder, RegistrySerializer
+from aioproducer.registry.subjects import GivenSubject
+from aioproducer.registry.to_dict import Plain
+
+try:
+    from google.protobuf.message import Message
+except ModuleNotFoundError as error:
+    if not (error.name or "").startswith("google"):
+        raise
+    raise ModuleNotFoundError(
+        "ProtobufSerializer requires the extra protobuf: pip install 'aioproducer[protobuf]'", name=error.name
+    ) from None
+
+__all__ = ["ProtobufSerializer"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+# Every registry and every client has these.
+_WELL_KNOWN: Final = "google/protobuf/"
+
+
+class ProtobufSerializer(RegistrySerializer[T_contra]):
+    """Messages of Protobuf, with the id of their schema and their place in it before them.
+
+    `message_type` is the generated class. Messages of it are encoded as they are; other objects, as those of an
+    `AvroSerializer`, become the fields of a new message. The files that its file imports are registered first, each under
+    its name as the subject. The other options are described in docs/registry.md.
+    """
+
+    _type = "PROTOBUF"
+
+    def __init__(
+        self,
+        registry: Registry | str,
+        message_type: type[T_contra],
+        *,
+        subject: GivenSubject = "topic",
+        auto_register: bool | None = None,
+        use_latest: bool = False,
+        schema_id: int | None = None,
+        normalize: bool = False,
+        framing: GivenFraming = "prefix",
+        to_dict: Callable[[T_contra], Any] | None = None,
+    ) -> None:
+        kind: Any = message_type
+        if not _is_message_class(kind):
+            raise ConfigurationError("message_type: must be the generated class of a Protobuf message")
+        descriptor: Any = kind.DESCRIPTOR
+        self._file = descriptor.file
+        encode = _encode_of(kind, to_dict)
+        self._encoder_of_type = Encoder(encode, descriptor.full_name, _path_of(descriptor))
+        super().__init__(
+            registry,
+            _schema_of(self._file, ()),
+            subject=subject,
+            auto_register=auto_register,
+            use_latest=use_latest,
+            schema_id=schema_id,
+            normalize=normalize,
+            framing=framing,
+        )
+
+    async def _encoder(self, registry: Registry, schema: Schema) -> Encoder:
+        # The message knows its own encoding, whatever the registry has.
+        return self._encoder_of_type
+
+    async def _complete(self, registry: Registry, schema: Schema) -> Schema:
+        return _schema_of(self._file, await self._references(registry, self._file))
+
+    async def _references(self, registry: Registry, file: Any) -> tuple[Reference, ...]:
+        """The imports of a file, registered with their own imports before them."""
+        return tuple(
+            [
+                await self._reference(registry, imported)
+                for imported in file.dependencies
+                if not imported.name.startswith(_WELL_KNOWN)
+            ]
+        )
+
+    async def _reference(self, registry: Registry, file: Any) -> Reference:
+        schema = _schema_of(file, await self._references(registry, file))
+        options = self._options
+        ask = registry.register if options.auto_register else registry.lookup
+        found = await ask(file.name, schema, normalize=options.normalize)
+        if found.version is None:
+            # A registry that tells the version of what it finds only.
+            found = await registry.find(file.name, schema, normalize=options.normalize)
+        if found.version is None:
+            raise ConfigurationError(f"the registry does not tell the version of {file.name}")
+        return Reference(file.name, file.name, found.version)
+
+
+def _is_message_class(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Message)
+
+
+def _schema_of(file: Any, references: tuple[Reference, ...]) -> Schema:
+    return Schema(base64.b64encode(file.serialized_pb).decode(), "PROTOBUF", references)
+
+
+def _encode_of(message_type: type[Any], to_dict: Callable[[Any], Any] | None) -> Callable[[Any], bytes]:
+    plain = Plain(json=False)
+    serialize = message_type.SerializeToString
+
+    def encode(data: Any) -> bytes:
+        if to_dict is not None:
+            data = to_dict(data)
+        if type(data) is not message_type:
+            if isinstance(data, Message):
+                raise TypeError(f"the serializer takes {message_type.__name__}, not {type(data).__name__}")
+            fields = plain(data)
+            if not isinstance(fields, dict):
+                raise TypeError(f"the serializer takes {message_type.__name__}, not {type(data).__name__}")
+            data = message_type(**fields)
+        return serialize(data)  # type: ignore[no-any-return]  # of the generated class
+
+    return encode
+
+
+def _path_of(descriptor: Any) -> tuple[int, ...]:
+    """The indexes that lead from the file to the message."""
+    path: list[int] = []
+    while descriptor.containing_type is not None:
+        outer = descriptor.containing_type
+        path.append([each.full_name for each in outer.nested_types].index(descriptor.full_name))
+        descriptor = outer
+    path.append(list(descriptor.file.message_types_by_name).index(descriptor.name))
+    return tuple(reversed(path))

@@ -1,0 +1,246 @@
+"""The common part of the serializers: their options, and what they have to learn before the first record of a topic.
+
+The way of a record whose schema is known is short: `serialize` finds the function of its topic, and calls it.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from typing import Any, Final, Generic, Self, TypeVar
+
+import attrs
+
+from aioproducer.errors import ConfigurationError
+from aioproducer.records import Headers
+from aioproducer.registry.caches import Bounded
+from aioproducer.registry.client import Registry
+from aioproducer.registry.framings import Write, framing_of
+from aioproducer.registry.schemas import RegisteredSchema, Schema, SchemaId, SchemaType
+from aioproducer.registry.subjects import subject_of
+from aioproducer.secret import Secret
+from aioproducer.serializers import NotPrepared, Part, Result
+
+__all__ = ["Encoder", "RegistrySerializer"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+# Seconds between two looks at the latest version.
+_LOOK: Final = 1.0
+
+
+@attrs.frozen
+class Encoder:
+    """What encodes with a schema: the name of its record, and the path of a Protobuf message."""
+
+    encode: Callable[[Any], bytes]
+    name: str | None
+    indexes: tuple[int, ...] = ()
+
+
+class _Place:
+    """The registry of a serializer and all its parts: the user's, or one that ends with the producers that use it."""
+
+    def __init__(self, given: Registry | str) -> None:
+        if not isinstance(given, Registry | str):
+            raise ConfigurationError(f"registry: must be a Registry or a URL, not {type(given).__name__}")
+        self._url = Secret(given) if isinstance(given, str) else None
+        self._registry = Registry(given) if isinstance(given, str) else given
+        self.users = 0
+
+    def registry(self) -> Registry:
+        """The registry; of the serializer's own there is another one after its end."""
+        if self._url is not None and self._registry.ended:
+            self._registry = Registry(self._url.reveal())
+        return self._registry
+
+    async def left(self) -> None:
+        """A producer no longer uses it."""
+        self.users -= 1
+        if self._url is not None and self.users <= 0:
+            await self._registry.close()
+
+
+@attrs.frozen
+class _Options:
+    """The checked options of a serializer."""
+
+    subject: Any = attrs.field(converter=subject_of)
+    auto_register: bool
+    use_latest: bool
+    schema_id: int | None
+    normalize: bool
+    framing: Any = attrs.field(converter=framing_of)
+
+
+class RegistrySerializer(Generic[T_contra]):
+    """A serializer whose schema is in a registry."""
+
+    _type: SchemaType = "AVRO"
+
+    def __init__(
+        self,
+        registry: Registry | str,
+        schema: Schema | None,
+        *,
+        subject: Any,
+        auto_register: bool | None,
+        use_latest: bool,
+        schema_id: int | None,
+        normalize: bool,
+        framing: Any,
+    ) -> None:
+        self._place = _Place(registry)
+        self._schema = schema
+        problem = _conflict(schema, auto_register, use_latest, schema_id)
+        if problem is not None:
+            raise ConfigurationError(problem)
+        register = True if auto_register is None else auto_register
+        self._options = _Options(subject, register, use_latest, schema_id, normalize, framing)
+        self._encoders: Bounded[Schema, Encoder] = Bounded(self._size)
+        self._part: Part = "value"
+        self._writes: dict[str, Write] = {}
+        self._left = False
+
+    @property
+    def _size(self) -> int:
+        return self._place.registry().cache_size
+
+    # ----- what a producer calls
+
+    def for_part(self, part: Part) -> Self:
+        """The serializer of the keys or values of a producer, which asks the same registry."""
+        one = copy.copy(self)
+        one._part = part  # noqa: SLF001 - of this class
+        one._writes = {}  # noqa: SLF001
+        one._left = False  # noqa: SLF001
+        self._place.users += 1
+        return one
+
+    def serialize(self, topic: str, headers: Headers | None, data: T_contra, /) -> Result:
+        """The framed bytes of an object; None stays None. `NotPrepared` for the first record of a topic."""
+        if data is None:
+            return None
+        write = self._writes.get(topic)
+        if write is None:
+            raise NotPrepared
+        return write(data)  # type: ignore[no-any-return]  # checked by the producer
+
+    async def prepare(self, topic: str, headers: Headers | None, data: Any) -> None:
+        """Learn the id of the schema for a topic."""
+        await self.warm(topic)
+
+    async def warm(self, topic: str) -> None:
+        """Learn the id of the schema for a topic before its first record."""
+        registry = self._place.registry()
+        write = await self._learn(registry, topic)
+        self._writes.pop(topic, None)
+        self._writes[topic] = write
+        if len(self._writes) > self._size:
+            # The first one: this is a bound, and no cache for many topics in turn.
+            del self._writes[next(iter(self._writes))]
+
+    async def close(self) -> None:
+        """Close the registry, if it is the serializer's own and nothing else uses it."""
+        if not self._left:
+            self._left = True
+            await self._place.left()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._place.registry()!r}>"
+
+    # ----- what has to be known
+
+    async def _learn(self, registry: Registry, topic: str) -> Write:
+        options = self._options
+        if options.schema_id is not None:
+            schema, guid = await registry.schema_by_id(options.schema_id)
+            return await self._write(registry, schema, SchemaId(options.schema_id, guid))
+        name = None if self._schema is None else (await self._encoder(registry, self._schema)).name
+        subject = options.subject(topic, self._part, name)
+        if options.use_latest:
+            latest = await registry.latest(subject)
+            write = await self._write(registry, latest.schema, latest.schema_id)
+            return _Following(write, registry, subject, latest)
+        schema = await self._complete(registry, self._required())
+        ask = registry.register if options.auto_register else registry.lookup
+        schema_id = await ask(subject, schema, normalize=options.normalize)
+        return await self._write(registry, self._required(), schema_id)
+
+    def _required(self) -> Schema:
+        if self._schema is None:
+            raise ConfigurationError("schema: is missing")
+        return self._schema
+
+    async def _complete(self, registry: Registry, schema: Schema) -> Schema:
+        """The schema in the form in which it is registered."""
+        return schema
+
+    async def _write(self, registry: Registry, schema: Schema, schema_id: SchemaId) -> Write:
+        if schema.type != self._type:
+            raise ConfigurationError(
+                f"the schema with the id {schema_id.id} is {schema.type}, and {type(self).__name__} needs {self._type}"
+            )
+        encoder = await self._encoder(registry, schema)
+        return self._options.framing(self._part, schema_id, encoder.indexes, encoder.encode)  # type: ignore[no-any-return]
+
+    async def _encoder(self, registry: Registry, schema: Schema) -> Encoder:
+        known = self._encoders.get(schema)
+        if known is None:
+            known = self._make(schema, await _referred(registry, schema))
+            self._encoders.put(schema, known)
+        return known
+
+    def _make(self, schema: Schema, referred: dict[str, str]) -> Encoder:
+        """The encoder of a schema; `referred` has the texts of the schemas that it refers to, by their names."""
+        raise NotImplementedError
+
+
+class _Following:
+    """Writes with the latest version, and asks for a preparation when there is another one."""
+
+    __slots__ = ("_is_new", "_latest", "_look_at", "_pause", "_registry", "_subject", "_write")
+
+    def __init__(self, write: Write, registry: Registry, subject: str, latest: RegisteredSchema) -> None:
+        self._write = write
+        self._registry = registry
+        self._subject = subject
+        self._latest = latest
+        self._pause = min(_LOOK, registry.latest_ttl)
+        self._look_at = time.monotonic() + self._pause
+        # The record that it was prepared for is written, however long it had to wait.
+        self._is_new = True
+
+    def __call__(self, data: Any) -> Any:
+        if time.monotonic() >= self._look_at and not self._is_new:
+            if self._registry.serving(self._subject) != self._latest:
+                raise NotPrepared
+            self._look_at = time.monotonic() + self._pause
+        self._is_new = False
+        return self._write(data)
+
+
+async def _referred(registry: Registry, schema: Schema) -> dict[str, str]:
+    """The texts of all schemas that a schema refers to, by their names; those without references come first."""
+    texts: dict[str, str] = {}
+    for reference in schema.references:
+        if reference.name not in texts:
+            found = await registry.version(reference.subject, reference.version)
+            texts = {**texts, **await _referred(registry, found.schema), reference.name: found.schema.text}
+    return texts
+
+
+def _conflict(
+    schema: Schema | None, auto_register: bool | None, use_latest: bool, schema_id: int | None
+) -> str | None:
+    """The problem of options that exclude each other."""
+    if use_latest and schema_id is not None:
+        return "use_latest and schema_id exclude each other"
+    if use_latest and auto_register:
+        return "use_latest and auto_register exclude each other: the subject's latest version encodes"
+    if schema is None and not use_latest and schema_id is None:
+        return "schema: is missing; without it, use_latest or schema_id chooses one of the registry"
+    if schema_id is not None and (type(schema_id) is not int or not 0 <= schema_id < 2**32):
+        return "schema_id: must be the id of a schema, a whole number"
+    return None

@@ -1,0 +1,327 @@
+"""Objects in Avro: equal when other readers read them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import decimal
+import enum
+import io
+import uuid
+from collections import OrderedDict
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import attrs
+import fastavro
+import msgspec
+import pydantic
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from hypothesis import given, settings
+
+from aioproducer.errors import ConfigurationError
+from aioproducer.registry import AvroSerializer, Reference, Registry, RegistryError, Schema
+from aioproducer.serializers import Encoded, NotPrepared
+from aioproducer.testing import EmbeddedRegistry
+from tests.registry.conftest import Place, Readers
+from tests.registry.shapes import cases
+
+VALUE = SerializationContext("orders", MessageField.VALUE)
+
+
+async def written(serializer: AvroSerializer[Any], *objects: Any, topic: str = "orders") -> list[bytes]:
+    """The bytes of these objects."""
+    await serializer.prepare(topic, None, objects[0])
+    made = [serializer.serialize(topic, None, each) for each in objects]
+    return [each for each in made if isinstance(each, bytes)]
+
+
+def read_by_confluent(url: str, data: list[bytes]) -> list[Any]:
+    """The objects that confluent-kafka reads."""
+    with SchemaRegistryClient({"url": url}) as client:
+        reader = AvroDeserializer(client)
+        return [reader(each, VALUE) for each in data]
+
+
+def read_by_fastavro(schema: Any, data: list[bytes]) -> list[Any]:
+    """The objects that fastavro reads behind the prefix."""
+    return [fastavro.schemaless_reader(io.BytesIO(each[5:]), schema, None) for each in data]
+
+
+@given(cases())
+@settings(max_examples=40, deadline=None)
+def test_any_object_of_any_schema(readers: Readers, case: tuple[Any, list[Any]]) -> None:
+    """Other clients read what was written."""
+    schema, objects = case
+    topic = f"random-{uuid.uuid4().hex}"
+
+    async def main() -> list[bytes]:
+        async with Registry(readers.url) as registry:
+            return await written(AvroSerializer(registry, schema), *objects, topic=topic)
+
+    data = asyncio.run(main())
+    assert read_by_fastavro(schema, data) == objects
+    assert [readers.avro(each, VALUE) for each in data] == objects
+
+
+PERSON = {
+    "type": "record",
+    "name": "Person",
+    "fields": [
+        {"name": "name", "type": "string"},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["old", "new"]}},
+        {
+            "name": "homes",
+            "type": {
+                "type": "array",
+                "items": {"type": "record", "name": "Home", "fields": [{"name": "street", "type": "string"}]},
+            },
+        },
+    ],
+}
+PLAIN = {"name": "Ada", "kind": "old", "homes": [{"street": "Elm"}, {"street": "Oak"}]}
+
+
+class Kind(enum.Enum):
+    """An enumeration."""
+
+    OLD = "old"
+
+
+@dataclasses.dataclass
+class DataHome:
+    street: str
+
+
+@dataclasses.dataclass(slots=True)
+class DataPerson:
+    name: str
+    kind: Kind
+    homes: list[DataHome]
+
+
+@attrs.frozen
+class AttrsHome:
+    street: str
+
+
+@attrs.frozen
+class AttrsPerson:
+    name: str
+    kind: Kind
+    homes: tuple[AttrsHome, ...] | list[AttrsHome]
+
+
+class StructHome(msgspec.Struct):
+    street: str
+
+
+class StructPerson(msgspec.Struct, rename={"called": "name"}):
+    called: str
+    kind: Kind
+    homes: list[StructHome]
+
+
+class ModelHome(pydantic.BaseModel):
+    street: str
+
+
+class ModelPerson(pydantic.BaseModel):
+    name: str
+    kind: Kind
+    homes: list[ModelHome]
+
+
+class TupleHome(NamedTuple):
+    street: str
+
+
+class Row:
+    """An object with `asdict()`, as pyspark and SQLAlchemy have it."""
+
+    def asdict(self) -> dict[str, Any]:
+        return {"name": "Ada", "kind": Kind.OLD, "homes": [DataHome("Elm"), AttrsHome("Oak")]}
+
+
+OBJECTS = [
+    PLAIN,
+    OrderedDict(PLAIN),
+    MappingProxyType(PLAIN),
+    DataPerson("Ada", Kind.OLD, [DataHome("Elm"), DataHome("Oak")]),
+    AttrsPerson("Ada", Kind.OLD, [AttrsHome("Elm"), AttrsHome("Oak")]),
+    StructPerson("Ada", Kind.OLD, [StructHome("Elm"), StructHome("Oak")]),
+    ModelPerson(name="Ada", kind=Kind.OLD, homes=[ModelHome(street="Elm"), ModelHome(street="Oak")]),
+    Row(),
+    # A mapping with objects in it.
+    {"name": "Ada", "kind": Kind.OLD, "homes": [TupleHome("Elm"), StructHome("Oak")]},
+]
+
+
+@pytest.mark.parametrize("person", OBJECTS, ids=lambda each: type(each).__name__)
+async def test_objects_of_the_common_libraries(person: Any, embedded: EmbeddedRegistry) -> None:
+    """All of them are written as the mapping is."""
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, PERSON)
+        assert read_by_fastavro(PERSON, await written(serializer, person)) == [PLAIN]
+
+
+async def test_an_own_conversion(embedded: EmbeddedRegistry) -> None:
+    """`to_dict` gets each object."""
+    async with Registry(embedded.url) as registry:
+        serializer = AvroSerializer[str](
+            registry, PERSON, to_dict=lambda name: {"name": name, "kind": "new", "homes": []}
+        )
+        found = read_by_fastavro(PERSON, await written(serializer, "Bob"))
+        assert found == [{"name": "Bob", "kind": "new", "homes": []}]
+
+
+async def test_an_object_that_does_not_fit(embedded: EmbeddedRegistry) -> None:
+    """fastavro's error is raised; with `strict` also for a field too many."""
+    async with Registry(embedded.url) as registry:
+        loose: AvroSerializer[Any] = AvroSerializer(registry, PERSON)
+        strict: AvroSerializer[Any] = AvroSerializer(registry, PERSON, strict=True)
+        await loose.warm("t")
+        await strict.warm("t")
+        for wrong in (
+            {"name": 5, "kind": "old", "homes": []},
+            {},
+            7,
+            "text",
+            [PLAIN],
+            {**PLAIN, "kind": "odd"},
+        ):
+            with pytest.raises((TypeError, ValueError, AttributeError, KeyError)):
+                loose.serialize("t", None, wrong)
+        loose.serialize("t", None, {**PLAIN, "more": 1})
+        with pytest.raises(ValueError, match="more"):
+            strict.serialize("t", None, {**PLAIN, "more": 1})
+
+
+async def test_bytes_are_written_as_they_are(embedded: EmbeddedRegistry) -> None:
+    """The schema "bytes" has no length before its content."""
+    async with Registry(embedded.url) as registry:
+        for schema in ("bytes", '"bytes"', '{"type":"bytes"}'):
+            serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+            assert (await written(serializer, b"\0\1\2"))[0][5:] == b"\0\1\2"
+            with pytest.raises(TypeError, match="bytes"):
+                serializer.serialize("orders", None, "text")
+        amount: AvroSerializer[Any] = AvroSerializer(
+            registry, '{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}'
+        )
+        assert (await written(amount, decimal.Decimal("1.28")))[0][5:] == b"\x04\0\x80"
+
+
+async def test_logical_types_and_named_branches(embedded: EmbeddedRegistry) -> None:
+    """Times stay times, and a tuple names a branch of a union, in an object as well."""
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {
+                "name": "either",
+                "type": [
+                    {"type": "record", "name": "A", "fields": [{"name": "n", "type": "int"}]},
+                    {"type": "record", "name": "B", "fields": [{"name": "n", "type": "int"}]},
+                ],
+            },
+        ],
+    }
+    at = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+
+    @dataclasses.dataclass
+    class Thing:
+        at: datetime.datetime
+        either: Any
+
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        data = await written(serializer, {"at": at, "either": ("B", {"n": 1})}, Thing(at, ("B", {"n": 1})))
+        assert data[0] == data[1]
+        assert data[0][-2:] == b"\x02\x02"
+        assert read_by_fastavro(schema, data)[0] == {"at": at, "either": {"n": 1}}
+
+
+async def test_references(place: Place, registry: Registry) -> None:
+    """A schema that refers to others, which refer to the same one."""
+    street, home, person = (place.subject(name) for name in ("street", "home", "person"))
+    await registry.register(
+        street, Schema('{"type":"record","name":"s.Street","fields":[{"name":"n","type":"string"}]}')
+    )
+    to_street = Reference("s.Street", street, 1)
+    await registry.register(
+        home,
+        Schema(
+            '{"type":"record","name":"Home","fields":[{"name":"at","type":"s.Street"}]}',
+            references=[to_street],
+        ),
+    )
+    schema = Schema(
+        '{"type":"record","name":"P","fields":[{"name":"home","type":"Home"},{"name":"work","type":"s.Street"}]}',
+        references=[Reference("Home", home, 1), to_street],
+    )
+    obj = {"home": {"at": {"n": "Elm"}}, "work": {"n": "Oak"}}
+    topic = place.subject("people")
+    serializer: AvroSerializer[Any] = AvroSerializer(registry, schema, subject=lambda *_: person)
+    data = await written(serializer, obj, topic=topic)
+    assert await asyncio.to_thread(read_by_confluent, place.url, data) == [obj]
+    # A serializer that knows the number only.
+    (number,) = {int.from_bytes(data[0][1:5], "big")}
+    other: AvroSerializer[Any] = AvroSerializer(registry, schema_id=number)
+    assert await written(other, obj, topic=topic) == data
+
+
+async def test_header_framing_is_read_by_others(embedded: EmbeddedRegistry) -> None:
+    """The guid in the header, and the data without a prefix."""
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, PERSON, framing="header")
+        await serializer.warm("orders")
+        made = serializer.serialize("orders", None, PLAIN)
+        assert isinstance(made, Encoded)
+        context = SerializationContext("orders", MessageField.VALUE, list(made.headers or ()))  # type: ignore[arg-type]
+
+        def read() -> Any:
+            with SchemaRegistryClient({"url": embedded.url}) as client:
+                return AvroDeserializer(client)(made.data, context)
+
+        assert await asyncio.to_thread(read) == PLAIN
+
+
+@pytest.mark.parametrize(
+    "schema", ["", "{", "7", '{"type":"record"}', '"none"', '{"type":"enum","name":"E"}', 7]
+)
+def test_a_schema_that_is_none(schema: Any) -> None:
+    """It is refused when the serializer is made."""
+    with pytest.raises(ConfigurationError, match="schema"):
+        AvroSerializer("http://localhost", schema)
+
+
+async def test_a_type_that_no_reference_has(embedded: EmbeddedRegistry) -> None:
+    """It is found when the references are known."""
+    async with Registry(embedded.url) as registry:
+        await registry.register("a", Schema('"string"'))
+        wrong = Schema(
+            '{"type":"record","name":"R","fields":[{"name":"a","type":"B"}]}',
+            references=[Reference("a", "a", 1)],
+        )
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, wrong)
+        with pytest.raises(ConfigurationError, match="no Avro schema"):
+            await serializer.prepare("t", None, {})
+        missing = Schema('"string"', references=[Reference("x", "x", 1)])
+        with pytest.raises(RegistryError):
+            await AvroSerializer[Any](registry, missing).prepare("t", None, {})
+
+
+async def test_what_is_not_prepared(embedded: EmbeddedRegistry) -> None:
+    """`serialize` says so for each new topic; None needs no schema."""
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, PERSON)
+        assert serializer.serialize("a", None, None) is None
+        await serializer.warm("a")
+        serializer.serialize("a", None, PLAIN)
+        with pytest.raises(NotPrepared):
+            serializer.serialize("b", None, PLAIN)

@@ -1,0 +1,189 @@
+"""Objects in JSON, which fit their schema."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import json
+import sys
+import uuid
+from typing import Any
+
+import pydantic
+import pytest
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aioproducer.errors import ConfigurationError
+from aioproducer.registry import JsonSerializer, Reference, Registry, Schema
+from aioproducer.testing import EmbeddedRegistry
+from tests.registry.conftest import Readers
+
+VALUE = SerializationContext("orders", MessageField.VALUE)
+ATOMS: dict[str, Any] = {
+    "null": st.none(),
+    "boolean": st.booleans(),
+    "integer": st.integers(-(2**53), 2**53),
+    "number": st.floats(allow_nan=False, allow_infinity=False),
+    "string": st.text(max_size=20),
+}
+
+
+@st.composite
+def cases(draw: Any, depth: int = 2) -> tuple[Any, Any]:
+    """A schema, and an object of it."""
+    kinds = sorted(ATOMS) if depth == 0 else [*sorted(ATOMS), "array", "object"]
+    kind = "object" if depth == 2 else draw(st.sampled_from(kinds))
+    if kind == "array":
+        items = draw(st.lists(cases(depth=depth - 1), min_size=1, max_size=3))
+        return {"type": "array", "prefixItems": [schema for schema, _ in items]}, [
+            value for _, value in items
+        ]
+    if kind == "object":
+        fields = draw(st.dictionaries(st.text(max_size=6), cases(depth=depth - 1), max_size=4))
+        schema = {
+            "title": "Thing",
+            "type": "object",
+            "properties": {name: each for name, (each, _) in fields.items()},
+            "required": list(fields),
+        }
+        return schema, {name: value for name, (_, value) in fields.items()}
+    return {"type": kind}, draw(ATOMS[kind])
+
+
+async def written(serializer: JsonSerializer[Any], data: Any, topic: str = "orders") -> bytes:
+    """The bytes of an object."""
+    await serializer.prepare(topic, None, data)
+    made = serializer.serialize(topic, None, data)
+    assert isinstance(made, bytes)
+    return made
+
+
+@given(cases())
+@settings(max_examples=30, deadline=None)
+def test_any_object_of_any_schema(readers: Readers, case: tuple[Any, Any]) -> None:
+    """confluent-kafka reads and validates what was written."""
+    schema, data = case
+
+    async def main() -> bytes:
+        async with Registry(readers.url) as registry:
+            return await written(JsonSerializer(registry, schema), data, uuid.uuid4().hex)
+
+    made = asyncio.run(main())
+    assert json.loads(made[5:]) == data
+    assert JSONDeserializer(json.dumps(schema))(made, VALUE) == data
+
+
+ORDER = {
+    "title": "Order",
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer", "minimum": 1},
+        "at": {"type": "string"},
+        "lines": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["id"],
+}
+
+
+class Model(pydantic.BaseModel):
+    """A model whose field has another name in JSON."""
+
+    number: int = pydantic.Field(alias="id")
+    at: datetime.datetime
+
+
+@dataclasses.dataclass
+class Data:
+    id: int
+    at: Any
+    lines: list[Any]
+
+
+AT = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+KEY = uuid.UUID(int=5)
+
+
+@pytest.mark.parametrize("dumps", [None, json.dumps, lambda data: json.dumps(data).encode()])
+async def test_objects(dumps: Any, embedded: EmbeddedRegistry) -> None:
+    """Times and ids become strings, also inside of a mapping, whatever makes the JSON."""
+    async with Registry(embedded.url) as registry:
+        serializer: JsonSerializer[Any] = JsonSerializer(registry, ORDER, dumps=dumps)
+        made = [
+            json.loads((await written(serializer, each))[5:])
+            for each in (
+                Data(1, AT, [KEY]),
+                {"id": 1, "at": AT, "lines": [KEY]},
+                Model.model_validate({"id": 1, "at": AT}),
+            )
+        ]
+        assert made[0] == made[1] == {"id": 1, "at": AT.isoformat(), "lines": [str(KEY)]}
+        assert made[2]["id"] == 1
+        assert datetime.datetime.fromisoformat(made[2]["at"]) == AT
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        ({}, "at /: /required"),
+        ({"id": "secret"}, "at /id: /properties/id/type"),
+        ({"id": 0}, "at /id: /properties/id/minimum"),
+        ({"id": 1, "lines": ["a", 7]}, "at /lines/1: /properties/lines/items/type"),
+        (Data(0, AT, []), "at /id: /properties/id/minimum"),
+    ],
+)
+async def test_an_object_that_does_not_fit(data: Any, place: str, embedded: EmbeddedRegistry) -> None:
+    """The error has the place and the rule, and no value; without `validate` it is written."""
+    async with Registry(embedded.url) as registry:
+        serializer: JsonSerializer[Any] = JsonSerializer(registry, ORDER)
+        with pytest.raises(ValueError, match=place) as caught:
+            await written(serializer, data)
+        assert "secret" not in str(caught.value)
+        await written(JsonSerializer(registry, ORDER, validate=False), data)
+
+
+async def test_references(embedded: EmbeddedRegistry) -> None:
+    """`$ref` finds a schema by the name of its reference, relative to the schema's own id too. Nothing else is fetched."""
+    async with Registry(embedded.url) as registry:
+        await registry.register("line", Schema('{"type":"string"}', "JSON"))
+        to_line = [Reference("line.json", "line", 1)]
+        for own in ({}, {"$id": "https://example.org/order.json"}):
+            text = json.dumps({**own, "type": "array", "items": {"$ref": "line.json"}})
+            serializer: JsonSerializer[Any] = JsonSerializer(registry, Schema(text, "JSON", to_line))
+            assert (await written(serializer, ["a"]))[5:] == b'["a"]'
+            with pytest.raises(ValueError, match="at /0"):
+                await written(serializer, [7])
+        elsewhere = '{"$ref":"http://127.0.0.1:1/other.json"}'
+        with pytest.raises(ConfigurationError, match="no reference"):
+            JsonSerializer(registry, elsewhere)
+
+
+@pytest.mark.parametrize("schema", ["", "{", "7", '"a"', '{"type":"none"}', 7, Schema('"string"')])
+def test_a_schema_that_is_none(schema: Any) -> None:
+    """It is refused when the serializer is made."""
+    with pytest.raises(ConfigurationError, match="schema"):
+        JsonSerializer("http://localhost", schema)
+
+
+@pytest.mark.parametrize("missing", [(), ("orjson",), ("orjson", "msgspec", "msgspec.json")])
+async def test_any_encoder(
+    missing: tuple[str, ...], embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """orjson, msgspec or the standard library write the same."""
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
+    async with Registry(embedded.url) as registry:
+        serializer: JsonSerializer[Any] = JsonSerializer(registry, ORDER)
+        data = {"id": 1, "at": "größe", "lines": ["a"]}
+        assert (await written(serializer, data))[5:] == '{"id":1,"at":"größe","lines":["a"]}'.encode()
+
+
+def test_a_missing_validator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its extra; without `validate` it is not needed."""
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    with pytest.raises(ModuleNotFoundError, match=r"aioproducer\[jsonschema\]"):
+        JsonSerializer("http://localhost", ORDER)
+    JsonSerializer("http://localhost", ORDER, validate=False)
