@@ -33,6 +33,7 @@ from benchmarks.workloads import (
     SCRAPED,
     SCRAPED_OFTEN,
     SECURED,
+    SERIALIZERS,
     SESSIONS,
     STALLS,
     TASKS,
@@ -207,6 +208,16 @@ def _dials(rows: Rows) -> Iterator[Goal]:
     yield _at_most(DIALS.name, "longest step, ms", secured["step_ms"], 5)
 
 
+def _serializers(rows: Rows) -> Iterator[Goal]:
+    ours, confluent, limit = (rows[name].figures for name in (OURS, CONFLUENT, LIMIT))
+    for figure in ours:
+        name = figure.removesuffix("_us")
+        yield _at_most(
+            SERIALIZERS.name, f"{name}, CPU us beyond the encoder's", ours[figure] - limit[figure], 0.8
+        )
+        yield _at_least(SERIALIZERS.name, f"{name}, x confluent-kafka", confluent[figure] / ours[figure], 2)
+
+
 def _sessions(rows: Rows) -> Iterator[Goal]:
     ratio = rows[WITH_SESSIONS].rate / rows[ENDLESS].rate
     yield _at_least(SESSIONS.name, f"rate with {WITH_SESSIONS}, x without an end", ratio, 0.97)
@@ -255,6 +266,7 @@ _JUDGES: Final[Mapping[str, Callable[[Rows], Iterator[Goal]]]] = {
     SESSIONS.name: _sessions,
     OBSERVED.name: _observed,
     SCRAPED.name: _scraped,
+    SERIALIZERS.name: _serializers,
 }
 
 

@@ -289,9 +289,27 @@ SCRAPED: Final = Workload(
     ),
     figures=(("scrapes", "scrapes", ".0f"), ("scrape_ms", "processor ms each", ".2f")),
 )
+SERIALIZERS: Final = Workload(
+    "serializers",
+    "Serializers with a schema registry: an object of four fields whose schema is known (no record is sent)",
+    tuple(
+        Contestant(name, f"{program}_serializers", 200_000)
+        for name, program in ((OURS, "aioproducer"), (CONFLUENT, "confluent"), (LIMIT, "limit"))
+    ),
+    figures=tuple(
+        (f"{name}_us", f"{title}, CPU us", ".2f")
+        for name, title in (
+            ("avro", "Avro"),
+            ("json", "JSON"),
+            ("validated", "JSON, validated"),
+            ("protobuf", "Protobuf"),
+        )
+    ),
+    shows_rate=False,
+)
 WORKLOADS: Final = (
     VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, *TRANSACTIONS, PARTITIONS, MEMORY, STALLS, *SECURED, DIALS, SESSIONS,
-    SESSION_PACE, OBSERVED, SCRAPED, LOOPS, CODECS, THREE_NODES,
+    SESSION_PACE, OBSERVED, SCRAPED, SERIALIZERS, LOOPS, CODECS, THREE_NODES,
 )  # fmt: skip
 # A broker's JVM compiles its code for transactions completely only after some ten thousand of them, which halves its
 # time: these come before the counted ones.

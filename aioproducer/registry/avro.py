@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from io import BytesIO
 from typing import Any, Final, TypeVar
 
@@ -78,15 +80,16 @@ class AvroSerializer(RegistrySerializer[T_contra]):
 
     def _make(self, schema: Schema, referred: dict[str, str]) -> Encoder:
         parsed = _parsed(schema.text, referred)
-        name = _name_of(parsed)
-        if name == "bytes" and not isinstance(parsed, dict):
-            return Encoder(_bytes_of(self._to_dict), name)
-        if name == "bytes" and "logicalType" not in parsed:
-            return Encoder(_bytes_of(self._to_dict), name)
-        return Encoder(_encode_of(parsed, self._to_dict, self._strict), name)
+        name, to_dict = _name_of(parsed), self._to_dict
+        if name == "bytes" and not (isinstance(parsed, dict) and "logicalType" in parsed):
+            return Encoder(lambda prefix: _bytes_of(prefix, to_dict), name)
+        write: Any = partial(schemaless_writer, strict=True) if self._strict else schemaless_writer
+        return Encoder(lambda prefix: _encode_of(prefix, parsed, to_dict, write), name)
 
 
-def _encode_of(parsed: Any, to_dict: Convert | None, strict: bool) -> Callable[[Any], bytes]:
+def _encode_of(
+    prefix: bytes, parsed: Any, to_dict: Convert | None, write: Callable[[BytesIO, Any, Any], object]
+) -> Callable[[Any], bytes]:
     plain = Plain(json=False)
 
     def encode(data: Any) -> bytes:
@@ -96,27 +99,27 @@ def _encode_of(parsed: Any, to_dict: Convert | None, strict: bool) -> Callable[[
             data = plain(data)
         buffer = BytesIO()
         try:
-            schemaless_writer(buffer, parsed, data, strict=strict)
+            write(buffer, parsed, data)
         except _UNFIT:
             again = plain(data)
             if again == data and type(again) is type(data):
                 raise
         else:
-            return buffer.getvalue()
+            return prefix + buffer.getvalue()
         # A mapping with objects in it.
         buffer = BytesIO()
-        schemaless_writer(buffer, parsed, again, strict=strict)
-        return buffer.getvalue()
+        write(buffer, parsed, again)
+        return prefix + buffer.getvalue()
 
     return encode
 
 
-def _bytes_of(to_dict: Convert | None) -> Callable[[Any], bytes]:
+def _bytes_of(prefix: bytes, to_dict: Convert | None) -> Callable[[Any], bytes]:
     def encode(data: Any) -> bytes:
         data = data if to_dict is None else to_dict(data)
         if not isinstance(data, bytes | bytearray | memoryview):
             raise TypeError(f'the schema "bytes" takes bytes, not {type(data).__name__}')
-        return bytes(data)
+        return prefix + data
 
     return encode
 
@@ -137,10 +140,19 @@ def _parsed(text: str, referred: dict[str, str]) -> Any:
     named: dict[str, Any] = {}
     try:
         for each in referred.values():
-            parse_schema(json.loads(each), named)
-        return parse_schema(json.loads(text), named)
+            parse_schema(_loaded(each), named)
+        return parse_schema(_loaded(text), named)
     except (SchemaParseException, UnknownType, *_UNFIT, RecursionError) as error:
         raise ConfigurationError(f"schema: is no Avro schema: {type(error).__name__}: {error}") from None
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, object_hook=_interned)
+
+
+def _interned(schema: dict[str, Any]) -> dict[str, Any]:
+    # The names of fields are looked up in each object, whose keys mostly are literals: equal objects are found sooner.
+    return {key: sys.intern(value) if isinstance(value, str) else value for key, value in schema.items()}
 
 
 def _name_of(parsed: Any) -> str | None:

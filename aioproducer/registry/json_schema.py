@@ -72,9 +72,9 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         content = _content(schema.text)
         name = content.get("title") if isinstance(content, dict) else None
         check = None if self._validators is None else _check_of(self._validators, content, referred)
-        return Encoder(self._encode_of(check), name if isinstance(name, str) else None)
+        return Encoder(lambda prefix: self._encode_of(prefix, check), name if isinstance(name, str) else None)
 
-    def _encode_of(self, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
+    def _encode_of(self, prefix: bytes, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
         dumps, to_dict, plain = self._dumps, self._to_dict, Plain(json=True)
 
         def again(data: Any) -> bytes | str:
@@ -96,7 +96,7 @@ class JsonSerializer(RegistrySerializer[T_contra]):
                 raise
             except _UNKNOWN:
                 made = again(plain(data))
-            return made.encode() if isinstance(made, str) else made
+            return prefix + (made.encode() if isinstance(made, str) else made)
 
         return encode
 

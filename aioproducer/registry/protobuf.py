@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from aioproducer.errors import ConfigurationError
@@ -59,8 +60,9 @@ class ProtobufSerializer(RegistrySerializer[T_contra]):
             raise ConfigurationError("message_type: must be the generated class of a Protobuf message")
         descriptor: Any = kind.DESCRIPTOR
         self._file = descriptor.file
-        encode = _encode_of(kind, to_dict)
-        self._encoder_of_type = Encoder(encode, descriptor.full_name, _path_of(descriptor))
+        self._encoder_of_type = Encoder(
+            partial(_encode_of, kind, to_dict), descriptor.full_name, _path_of(descriptor)
+        )
         super().__init__(
             registry,
             _schema_of(self._file, ()),
@@ -110,7 +112,9 @@ def _schema_of(file: Any, references: tuple[Reference, ...]) -> Schema:
     return Schema(base64.b64encode(file.serialized_pb).decode(), "PROTOBUF", references)
 
 
-def _encode_of(message_type: type[Any], to_dict: Callable[[Any], Any] | None) -> Callable[[Any], bytes]:
+def _encode_of(
+    message_type: type[Any], to_dict: Callable[[Any], Any] | None, prefix: bytes
+) -> Callable[[Any], bytes]:
     plain = Plain(json=False)
     serialize = message_type.SerializeToString
 
@@ -124,7 +128,7 @@ def _encode_of(message_type: type[Any], to_dict: Callable[[Any], Any] | None) ->
             if not isinstance(fields, dict):
                 raise TypeError(f"the serializer takes {message_type.__name__}, not {type(data).__name__}")
             data = message_type(**fields)
-        return serialize(data)  # type: ignore[no-any-return]  # of the generated class
+        return prefix + serialize(data)  # type: ignore[no-any-return]  # of the generated class
 
     return encode
 

@@ -34,7 +34,8 @@ _LOOK: Final = 1.0
 class Encoder:
     """What encodes with a schema: the name of its record, and the path of a Protobuf message."""
 
-    encode: Callable[[Any], bytes]
+    encode: Callable[[bytes], Callable[[Any], bytes]]
+    """From a prefix to the function that encodes an object behind it."""
     name: str | None
     indexes: tuple[int, ...] = ()
 
@@ -122,9 +123,10 @@ class RegistrySerializer(Generic[T_contra]):
         """The framed bytes of an object; None stays None. `NotPrepared` for the first record of a topic."""
         if data is None:
             return None
-        write = self._writes.get(topic)
-        if write is None:
-            raise NotPrepared
+        try:
+            write = self._writes[topic]
+        except KeyError:
+            raise NotPrepared from None
         return write(data)  # type: ignore[no-any-return]  # checked by the producer
 
     async def prepare(self, topic: str, headers: Headers | None, data: Any) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aioproducer.spark.frames import foreach_batch as foreach_batch
 from aioproducer.spark.frames import write as write
+from aioproducer.spark.framing import framed as framed
 from aioproducer.spark.interpreter import warn_of_another_python
 from aioproducer.spark.older import require_formats
 from aioproducer.spark.shipping.shipment import Written as Written
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from aioproducer.spark.auditing import Verdict
 
-__all__ = ["Written", "audit", "foreach_batch", "register", "write"]
+__all__ = ["Written", "audit", "foreach_batch", "framed", "register", "write"]
 
 
 def register(spark: SparkSession) -> None:

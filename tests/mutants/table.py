@@ -10,6 +10,7 @@ from tests.mutants.borders.doctor import DOCTOR
 from tests.mutants.borders.driver import DRIVER
 from tests.mutants.borders.metadata import METADATA
 from tests.mutants.borders.programs import PROGRAMS
+from tests.mutants.borders.registry import REGISTRY
 from tests.mutants.borders.runtime import RUNTIME
 from tests.mutants.borders.security import SECURITY
 from tests.mutants.borders.serializers import SERIALIZERS
@@ -63,4 +64,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *DOCTOR,
     *PROGRAMS,
     *TRACING,
+    *REGISTRY,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 from collections.abc import AsyncIterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import Outcome, Producer, Record
+from aioproducer import Outcome, Producer, Record, serializers
 from aioproducer.errors import ConfigurationError, SerializationError, StateError
 from aioproducer.registry import (
     AvroSerializer,
@@ -20,7 +21,7 @@ from aioproducer.registry import (
     Schema,
     SchemaNotFoundError,
 )
-from aioproducer.serializers import Encoded
+from aioproducer.serializers import Encoded, NotPrepared
 from aioproducer.testing import EmbeddedKafka, EmbeddedRegistry, MockProducer
 from tests.net.support import until
 
@@ -266,6 +267,44 @@ async def test_the_latest_version_encodes(kafka: EmbeddedKafka, embedded: Embedd
             await registry.register("a-value", Schema(schema("n", "m?")))
             await producer.send_and_wait("a", {"n": 1, "m": 2})
     assert [each.value for each in kafka.records("a")] == [b"\0\0\0\0\1\2", b"\0\0\0\0\2\2\4"]
+
+
+async def test_a_new_version_is_noticed(embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the latest version serves, it is compared now and then: another one needs a preparation."""
+    monkeypatch.setattr("aioproducer.registry.serializing._LOOK", 0.0)
+    async with Registry(embedded.url) as registry:
+        await registry.register("a-value", Schema(schema("n")))
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, use_latest=True)
+        await serializer.warm("a")
+        for _ in range(3):
+            assert serializer.serialize("a", None, {"n": 1}) == b"\0\0\0\0\1\2"
+        newer = await registry.register("a-value", Schema(schema("n", "m?")))
+        found = await registry.version("a-value", 2)
+        registry._latest.put("a-value", found, asyncio.get_running_loop().time())
+        with pytest.raises(NotPrepared):
+            serializer.serialize("a", None, {"n": 1})
+        await serializer.prepare("a", None, {"n": 1})
+        assert serializer.serialize("a", None, {"n": 1}) == b"\0\0\0\0\2\2\0"
+        assert newer.id == 2
+
+
+async def test_types(registry: Registry) -> None:
+    """A producer has the types of its serializers."""
+
+    @dataclasses.dataclass
+    class Order:
+        n: int
+
+    values = AvroSerializer[Order](registry, schema("n"))
+    producer: Producer[str, Order] = Producer(
+        "localhost:1", key_serializer=serializers.string(), value_serializer=values
+    )
+    converted: Producer[bytes, Order] = Producer(
+        "localhost:1",
+        value_serializer=AvroSerializer[Order](registry, schema("n"), to_dict=lambda order: {"n": order.n}),
+    )
+    assert producer.config.value_serializer is values
+    assert converted.config.value_serializer is not values
 
 
 async def test_no_schema_is_registered_unasked(registry: Registry, embedded: EmbeddedRegistry) -> None:

@@ -278,18 +278,22 @@ def _tls_advice(opening: Opening) -> str:
     return f"Add the authority that issued it{issuer} to the file of ssl.truststore.location."
 
 
+# By the reason of the refusal.
+_REFUSALS = {
+    "mechanism": "Set sasl.mechanism to one that the broker offers, or enable it in the broker's sasl.enabled.mechanisms.",
+    "token": "Check the provider of tokens, or the token endpoint.",
+    "server": "The broker did not prove that it knows the password: check that this is the right broker.",
+}
+
+
 def _sasl_advice(opening: Opening, settings: Settings) -> str:
     error = opening.error
     if opening.peer is Peer.NO_SASL:
         return _protocol_advice(opening.peer, settings)
-    if isinstance(error, AuthenticationError) and error.reason == "mechanism":
-        return "Set sasl.mechanism to one that the broker offers, or enable it in the broker's sasl.enabled.mechanisms."
+    if isinstance(error, AuthenticationError) and error.reason in _REFUSALS:
+        return _REFUSALS[error.reason]
     if isinstance(error, AuthenticationError) and error.reason == "credentials":
         return _refusal_advice(settings.sasl_mechanism)
-    if isinstance(error, AuthenticationError) and error.reason == "token":
-        return "Check the provider of tokens, or the token endpoint."
-    if isinstance(error, AuthenticationError) and error.reason == "server":
-        return "The broker did not prove that it knows the password: check that this is the right broker."
     if isinstance(error, BrokerUnavailableError | TimeoutError):
         return (
             "Services such as Azure Event Hubs close the connection, or do not answer, in place of a refusal. "

@@ -1,0 +1,57 @@
+"""The mutants of the registry: requests that are not shared, not repeated, or that tell secrets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_FLIGHTS: Final = "tests/registry/test_single_flight.py"
+_REQUESTS: Final = "tests/registry/test_requests.py"
+_SECRETS: Final = "tests/registry/test_secrets.py"
+_PRODUCERS: Final = "tests/registry/test_producers.py"
+
+_mutant = Kind("registry")
+
+REGISTRY: Final = (
+    _mutant(
+        "request-in-the-context-of-a-call",
+        "registry/single_flight.py",
+        "        task = Context().run(loop.create_task, self._outcome(work), name=NAME)\n",
+        "        task = loop.create_task(self._outcome(work), name=NAME)\n",
+        "The spans of a request belong to one of many records, and what its context refers to stays in memory.",
+        f"{_FLIGHTS}::test_a_request_keeps_no_context_of_a_call",
+    ),
+    _mutant(
+        "time-of-the-first-caller-for-all",
+        "registry/single_flight.py",
+        "            self.until = until\n",
+        "            pass\n",
+        "A call that joins a request in its last second fails after one second.",
+        f"{_FLIGHTS}::test_a_caller_that_joins_late_has_all_of_its_time",
+    ),
+    _mutant(
+        "dead-server-is-asked-again",
+        "registry/conversation.py",
+        "                self._at = (at + 1) % len(self._addresses)\n",
+        "                self._at = at\n",
+        "The second server of a registry is of no use.",
+        f"{_REQUESTS}::test_some_answers_are_repeated",
+    ),
+    _mutant(
+        "refusals-are-shown-with-secrets",
+        "registry/answers.py",
+        "refused the request: {hide(message)}",
+        "refused the request: {message}",
+        "A registry that repeats the token in its refusal puts it into the log of the program.",
+        f"{_SECRETS}::test_no_text_has_credentials",
+    ),
+    _mutant(
+        "new-version-without-a-preparation",
+        "registry/serializing.py",
+        "            if self._registry.serving(self._subject) != self._latest:\n",
+        "            if self._registry.serving(self._subject) is None:\n",
+        "A program encodes with the version that was the latest at its start for as long as it runs.",
+        f"{_PRODUCERS}::test_a_new_version_is_noticed",
+    ),
+)
