@@ -84,8 +84,8 @@ ON_ONE_PYTHON = (
 # started a hundred times (two minutes of processor time): the tests of the command line itself stay.
 NEWEST_PYTHON = "3.14"
 # Between the oldest and the newest Python: the tests that depend on the interpreter. The decisions of the library are
-# the same there.
-NOT_BETWEEN = (*ON_ONE_PYTHON, "tests/api", "tests/net")
+# the same there. The packages of the registry are not installed there.
+NOT_BETWEEN = (*ON_ONE_PYTHON, "tests/api", "tests/net", "tests/registry")
 ABOUT_THE_REPOSITORY = ("tests/mutants", "tests/repo", "tests/soak")
 STARTED_PROGRAMS = ("tests/cli/perf", "tests/cli/produce", "tests/examples")
 # The number of processes of pytest-xdist. Many tests wait more than they compute, so a small machine runs more than it

@@ -103,6 +103,29 @@ def test_a_caller_that_joins_late_has_all_of_its_time() -> None:
     play(main)
 
 
+def test_attempts_go_on_for_a_caller_that_joins_late() -> None:
+    """The registry comes back when the time of the first caller is over, and that of the second is not."""
+
+    async def main() -> None:
+        began = asyncio.get_running_loop().time()
+
+        def answer(request: httpx2.Request) -> httpx2.Response:
+            if asyncio.get_running_loop().time() < began + 12.0:
+                return refused(request)
+            return httpx2.Response(200, json={"id": 7})
+
+        registry = client_of(Scripted(answer), timeout=10.0)
+        first = asyncio.create_task(registry.register("s", Schema(ORDER)))
+        await passes(9.0)
+        second = asyncio.create_task(registry.register("s", Schema(ORDER)))
+        with pytest.raises(RegistryError):
+            await first
+        assert (await second).id == 7
+        await registry.close()
+
+    play(main)
+
+
 class Kept:
     """An object of a caller."""
 

@@ -28,7 +28,7 @@ REGISTRY: Final = (
         "            self.until = until\n",
         "            pass\n",
         "A call that joins a request in its last second fails after one second.",
-        f"{_FLIGHTS}::test_a_caller_that_joins_late_has_all_of_its_time",
+        f"{_FLIGHTS}::test_attempts_go_on_for_a_caller_that_joins_late",
     ),
     _mutant(
         "dead-server-is-asked-again",
