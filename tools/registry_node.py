@@ -69,7 +69,7 @@ class RegistryNode:
         self._end()
 
     def pause(self) -> None:
-        """SIGSTOP: it answers nobody."""
+        """SIGSTOP: it gives no answers."""
         self._started().send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:

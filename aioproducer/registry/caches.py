@@ -1,4 +1,4 @@
-"""What a registry has told: bounded, and for some of it only for a time."""
+"""The answers of a registry: a bounded number of them, and some only for a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REMEMBERED: Final = 1.0
 
 
 class Bounded(Generic[K, V]):
-    """A mapping that forgets what was used longest ago."""
+    """A mapping that forgets the item that was used longest ago."""
 
     def __init__(self, size: int) -> None:
         self._size = size

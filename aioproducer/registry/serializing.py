@@ -32,7 +32,7 @@ _LOOK: Final = 1.0
 
 @attrs.frozen
 class Encoder:
-    """What encodes with a schema: the name of its record, and the path of a Protobuf message."""
+    """The encoding of a schema: its function, the name of its record, and the path of a Protobuf message."""
 
     encode: Callable[[bytes], Callable[[Any], bytes]]
     """From a prefix to the function that encodes an object behind it."""

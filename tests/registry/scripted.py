@@ -54,7 +54,7 @@ def told(status: int = 200, content: Any = None, **headers: str) -> Step:
 
 
 def refused(request: httpx2.Request) -> httpx2.Response:
-    """Nobody listens."""
+    """The connection is refused."""
     raise httpx2.ConnectError("All connection attempts failed", request=request)
 
 

@@ -45,7 +45,7 @@ async def set_compatibility(url: str, subject: str, level: str) -> None:
 
 
 async def test_a_schema_is_registered_once(registry: Registry, place: Place) -> None:
-    """The same schema has one id, in each subject and at each call; another client is told the same."""
+    """The same schema has one id, in each subject and at each call; another client gets the same."""
     subject = place.subject("orders-value")
     first = await registry.register(subject, record("a"))
     async with Registry(place.url) as other:

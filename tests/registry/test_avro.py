@@ -55,7 +55,7 @@ def read_by_fastavro(schema: Any, data: list[bytes]) -> list[Any]:
 @given(cases())
 @settings(max_examples=40, deadline=None)
 def test_any_object_of_any_schema(readers: Readers, case: tuple[Any, list[Any]]) -> None:
-    """Other clients read what was written."""
+    """Other clients read the written objects."""
     schema, objects = case
     topic = f"random-{uuid.uuid4().hex}"
 

@@ -31,7 +31,7 @@ async def test_faults_end_after_their_number(embedded: EmbeddedRegistry) -> None
 
 
 async def test_a_request_that_is_cut_after_it_was_handled(embedded: EmbeddedRegistry) -> None:
-    """It is registered once, and the repetition is told the same."""
+    """It is registered once, and the repetition gets the same id."""
     embedded.faults.add(cut=True, handled=True, times=1, path="/subjects/s")
     async with Registry(embedded.url) as registry:
         made = await registry.register("s", ORDER)

@@ -1,4 +1,4 @@
-"""What is imported, and what is missing."""
+"""The imports of the registry, and the error for a missing package."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ async def written(serializer: JsonSerializer[Any], data: Any, topic: str = "orde
 @given(cases())
 @settings(max_examples=30, deadline=None)
 def test_any_object_of_any_schema(readers: Readers, case: tuple[Any, Any]) -> None:
-    """confluent-kafka reads and validates what was written."""
+    """confluent-kafka reads and validates the written object."""
     schema, data = case
 
     async def main() -> bytes:

@@ -1,4 +1,4 @@
-"""Serializers of a registry in producers: what is known, what has to be learned, and a registry that fails."""
+"""Serializers of a registry in producers: known schemas, new ones, and a registry that fails."""
 
 from __future__ import annotations
 
@@ -405,7 +405,7 @@ async def test_a_schema_of_another_type(registry: Registry) -> None:
 
 
 async def test_topics_without_end(embedded: EmbeddedRegistry) -> None:
-    """What is known of topics is bounded."""
+    """The known topics are bounded."""
     async with Registry(embedded.url, cache_size=3) as registry:
         serializer: AvroSerializer[Any] = AvroSerializer(registry, schema("n"))
         for number in range(10):

@@ -36,7 +36,7 @@ async def written(serializer: ProtobufSerializer[Any], message: Any, topic: str 
 @given(cases())
 @settings(max_examples=30, deadline=None)
 def test_any_message_of_any_file(readers: Readers, case: tuple[Any, dict[str, Any]]) -> None:
-    """confluent-kafka reads what was written, from a message and from a mapping."""
+    """confluent-kafka reads the written message, from a message and from a mapping."""
     kind, fields = case
 
     async def main() -> list[bytes]:

@@ -232,7 +232,7 @@ def test_the_latest_version_is_asked_for_again_behind() -> None:
 
 
 def test_caches_are_bounded() -> None:
-    """What was used longest ago is asked for again."""
+    """The id that was used longest ago is asked for again."""
 
     async def main() -> None:
         place = Scripted(told())

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
 
 
 def test_the_prefix_comes_before_each_value(spark: SparkSession) -> None:
-    """Zero and the id, as serializers write them; null stays null. Spark and fastavro read what is behind."""
+    """Zero and the id, as serializers write them; null stays null. Spark and fastavro read the data behind it."""
     from pyspark.sql.functions import col, expr
 
     rows = [(b"\x02\x02a",), (b"\x04\x02b",), (None,)]
