@@ -75,7 +75,7 @@ WITH_A_REGISTRY = ("test_fragments_run[docs/registry.md]",)
 # Tests that hardly depend on the Python version: tools, programs, the embedded Kafka, vocabulary and pure logic.
 ON_ONE_PYTHON = (
     "tests/callers", "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",
-    "tests/mutants", "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/simulation", "tests/soak", "tests/spark",
+    "tests/mutants", "tests/outbox", "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/simulation", "tests/soak", "tests/spark",
     "tests/state",
     "tests/testing", "tests/vocabulary", "tests/wire",
 )  # fmt: skip

@@ -76,6 +76,7 @@ PUBLIC_MODULES = {
     "auth": "AwsCredentials GivenToken Token msk_iam token_file",
     "doctor": "Check Examination Report Status examine refused",
     "interceptors": "Intercepting Interceptor",
+    "outbox": "DeadLetterOutlet ID_HEADER PostgresStore Relay RelayStats Row SqliteStore Store",
     "partitioners": "Partitioner PerProducer Random RoundRobin default murmur3 random round_robin",
     "prometheus": "ProducerCollector",
     "registry": (

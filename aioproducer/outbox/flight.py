@@ -1,0 +1,113 @@
+"""The rows between the table and Kafka: sent and not deleted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from aioproducer import Delivery
+from aioproducer.errors import KafkaError
+from aioproducer.outbox.rows import Row
+from aioproducer.outcome import Outcome
+
+__all__ = ["Flight"]
+
+
+class Flight:
+    """Follows each sent row to its outcome. `changed` is called at each of them."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._in_flight: dict[Delivery, Row] = {}
+        # Rows that were read and not deleted, with the time in seconds since the epoch that their age counts from.
+        self._since: dict[int, float] = {}
+        # Those of them that the next read leaves out: without the failed ones.
+        self._taken: set[int] = set()
+        self.acked: list[int] = []
+        self.failed: list[tuple[Row, KafkaError]] = []
+        self.sent = 0
+
+    # -- rows on their way
+
+    def began(self, row: Row, delivery: Delivery) -> None:
+        """The producer has accepted the record of this row."""
+        self.sent += 1
+        self._note(row)
+        self._taken.add(row.id)
+        self._in_flight[delivery] = row
+        delivery.add_done_callback(self._ended)
+
+    def refused(self, row: Row, error: KafkaError) -> None:
+        """The producer has not accepted the record of this row."""
+        self._note(row)
+        self.failed.append((row, error))
+
+    def _note(self, row: Row) -> None:
+        if row.id not in self._since:
+            self._since[row.id] = _seconds_of(row)
+
+    def _ended(self, delivery: Delivery) -> None:
+        row = self._in_flight.pop(delivery)
+        if delivery.outcome is Outcome.ACKED:
+            self.acked.append(row.id)
+        else:
+            self._taken.discard(row.id)
+            error = delivery.exception()
+            self.failed.append((row, error or KafkaError("the outcome is unknown", outcome=Outcome.UNKNOWN)))
+        self._changed()
+
+    def withdraw(self) -> None:
+        """Take back what was not drained yet, the newest first, so that no record is written behind one that is not."""
+        for delivery in reversed(list(self._in_flight)):
+            delivery.try_cancel()
+
+    # -- rows that are done with
+
+    def deleted(self, ids: Collection[int]) -> None:
+        """These rows are gone."""
+        gone = frozenset(ids)
+        self.acked = [one for one in self.acked if one not in gone]
+        self._taken -= gone
+        for one in gone:
+            self._since.pop(one, None)
+
+    def take_failed(self) -> list[tuple[Row, KafkaError]]:
+        """The failed rows in the order of their ids; they are read again."""
+        failed, self.failed = self.failed, []
+        return sorted(failed, key=lambda each: each[0].id)
+
+    def keep_only(self, ids: Collection[int]) -> None:
+        """Forget the rows that were neither read again nor sent: another relay has deleted them."""
+        kept = self._taken.union(ids)
+        self._since = {one: since for one, since in self._since.items() if one in kept}
+
+    # -- looking
+
+    @property
+    def ids(self) -> Collection[int]:
+        """The ids that the next read leaves out."""
+        return self._taken
+
+    @property
+    def is_landed(self) -> bool:
+        """True when each sent record has its outcome."""
+        return not self._in_flight
+
+    @property
+    def pending(self) -> int:
+        """The number of rows that were read and not deleted."""
+        return len(self._since)
+
+    def oldest_seconds(self) -> float | None:
+        """The age of the oldest pending row."""
+        # One step: another thread may ask while rows come and go.
+        since = list(self._since.values())
+        return max(0.0, time.time() - min(since)) if since else None
+
+
+def _seconds_of(row: Row) -> float:
+    stamp = row.timestamp
+    if isinstance(stamp, datetime):
+        return stamp.timestamp()
+    return stamp / 1000 if isinstance(stamp, int) else time.time()

@@ -1,0 +1,255 @@
+"""The work of a relay while it has the lock: read, send, delete, and begin again after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from aioproducer import Delivery
+from aioproducer.errors import KafkaError, StateError
+from aioproducer.outbox.flight import Flight
+from aioproducer.outbox.rows import Row, record_of, record_without_headers
+from aioproducer.outbox.signals import ended, first_of
+from aioproducer.outbox.verdicts import is_certain, is_of_the_record
+
+if TYPE_CHECKING:
+    from aioproducer.outbox.signals import Signals
+    from aioproducer.outbox.store import DeadLetterOutlet, Store
+    from aioproducer.producer import Producer
+    from aioproducer.records import Record
+
+__all__ = ["Backoff", "LockLostError", "RelayStoppedError", "Session"]
+
+log: Final = logging.getLogger("aioproducer")
+
+# At most so many pages of rows are sent and not deleted: one is read while others are on their way.
+PAGES: Final = 4
+
+
+class LockLostError(Exception):
+    """Another relay may have the lock: nothing more may be sent."""
+
+
+class RelayStoppedError(Exception):
+    """The relay cannot go on, for the reason that `error` tells."""
+
+    def __init__(self, error: KafkaError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Backoff:
+    """The pause before the next attempt: it doubles with each failure, and begins anew with a success."""
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._first = first
+        self._longest = longest
+        self._failures = 0
+
+    def next(self) -> float:
+        """The length of the pause after another failure, in seconds."""
+        pause = self._first * 2.0 ** min(self._failures, 32)
+        self._failures += 1
+        return min(pause, self._longest)
+
+    def reset(self) -> None:
+        """A record was acknowledged, or set aside."""
+        self._failures = 0
+
+
+class Session:
+    """One time with the lock, from `acquire()` to `release()`."""
+
+    def __init__(
+        self,
+        producer: Producer[Any, Any],
+        store: Store,
+        flight: Flight,
+        signals: Signals,
+        backoff: Backoff,
+        *,
+        batch: int,
+        poll: float,
+        dead_letters: DeadLetterOutlet | None,
+    ) -> None:
+        self._producer = producer
+        self._store = store
+        self._flight = flight
+        self._signals = signals
+        self._backoff = backoff
+        self._batch = batch
+        self._poll = poll
+        self._dead_letters = dead_letters
+        self._now = asyncio.get_running_loop().time
+        self._asked_at = self._now()
+        # Rows up to this id are sent one at a time: a broker has refused one of them, and did not tell which.
+        self._singly_until: int | None = None
+        self.deleted = 0
+
+    async def run(self) -> None:
+        """Relay rows until the end of the relay, the loss of the lock, or a failure of the store."""
+        await self._landed()
+        self._flight.take_failed()
+        while not self._signals.stopping:
+            self._signals.clear()
+            if self._flight.failed:
+                await self._begin_again()
+                continue
+            await self._check_lock()
+            had_room = self._has_room
+            has_more = await self._send_page() if had_room else False
+            if not has_more or len(self._flight.acked) >= self._batch:
+                await self.delete_acked()
+            has_work = has_more or self._flight.failed or (not had_room and self._has_room)
+            if not has_work and not self._signals.stopping:
+                await self._wait()
+        await self._landed()
+        await self.delete_acked()
+
+    @property
+    def _has_room(self) -> bool:
+        limit = self._batch * PAGES if self._singly_until is None else 1
+        return len(self._flight.ids) < limit
+
+    # -- sending
+
+    async def _send_page(self) -> bool:
+        """Send the next rows; whether there may be more of them."""
+        limit = self._batch if self._singly_until is None else 1
+        is_first = not self._flight.ids
+        rows = await self._store.read(limit, self._flight.ids)
+        if is_first:
+            self._flight.keep_only([row.id for row in rows])
+        if self._singly_until is not None and (not rows or rows[0].id > self._singly_until):
+            self._singly_until = None
+            return True
+        for row in rows:
+            if self._flight.failed or self._signals.stopping:
+                break
+            await self._send(row)
+        return len(rows) == limit
+
+    async def _send(self, row: Row) -> None:
+        try:
+            await self._offer(row, record_of(row))
+        except StateError as error:
+            raise RelayStoppedError(error) from error
+        except KafkaError as error:
+            self._flight.refused(row, error)
+
+    async def _offer(self, row: Row, record: Record[Any, Any]) -> None:
+        """Send the record; it is followed once it is accepted, also when this is cancelled then."""
+        sending = self._producer.send(
+            record.topic,
+            record.value,
+            key=record.key,
+            partition=record.partition,
+            timestamp=record.timestamp,
+            headers=record.headers,
+        )
+        try:
+            if sending.delivery is None:
+                await self._accepted(sending)
+            else:
+                await sending
+        finally:
+            if sending.delivery is not None:
+                self._flight.began(row, sending.delivery)
+
+    async def _accepted(self, sending: Coroutine[Any, Any, Delivery]) -> None:
+        """Wait for metadata or memory; the end of the relay or the loss of the lock withdraws the record."""
+        task = asyncio.ensure_future(sending)
+        try:
+            while not task.done() and not self._signals.stopping:
+                self._signals.clear()
+                await first_of(_until(task), self._signals.next_change(), timeout=self._poll)
+                await self._check_lock()
+        finally:
+            await ended(task)
+        if not task.cancelled():
+            task.result()
+
+    # -- waiting
+
+    async def _wait(self) -> None:
+        """Wait for an outcome, for the end, or for new rows where there is room for them."""
+        new_rows = (self._store.wait(self._poll),) if self._has_room else ()
+        await first_of(*new_rows, self._signals.next_change(), timeout=self._poll)
+
+    async def _landed(self) -> None:
+        """Wait until each sent record has its outcome."""
+        while not self._flight.is_landed:
+            self._signals.clear()
+            await first_of(self._signals.next_change(), timeout=self._poll)
+            await self._check_lock()
+
+    async def _check_lock(self) -> None:
+        """Ask for the lock again when the last answer is old."""
+        if self._now() - self._asked_at < self._poll:
+            return
+        if not await self._store.acquire():
+            raise LockLostError
+        self._asked_at = self._now()
+
+    # -- outcomes
+
+    async def delete_acked(self) -> None:
+        """Delete the rows whose records are acknowledged."""
+        acked = list(self._flight.acked)
+        if acked:
+            await self._delete(acked)
+            self._backoff.reset()
+
+    async def _delete(self, ids: Sequence[int]) -> None:
+        await self._store.delete(ids)
+        self._flight.deleted(ids)
+        self.deleted += len(ids)
+
+    async def _begin_again(self) -> None:
+        """After a failure: wait for all outcomes, set aside what can never be written, and make a pause."""
+        await self._landed()
+        await self.delete_acked()
+        failed = self._flight.take_failed()
+        never = [(row, error) for row, error in failed if is_of_the_record(error)]
+        certain = [each for each in never if is_certain(each[1]) or len(never) == 1]
+        if certain:
+            for row, error in certain:
+                await self._set_aside(row, error)
+            self._backoff.reset()
+        elif never:
+            self._singly_until = never[-1][0].id
+        else:
+            await self._back_off(failed)
+
+    async def _set_aside(self, row: Row, error: KafkaError) -> None:
+        if self._dead_letters is None:
+            raise RelayStoppedError(error) from error
+        try:
+            record = record_of(row)
+        except KafkaError:
+            record = record_without_headers(row)
+        put = await self._dead_letters.put(record, error)
+        if isinstance(put, Delivery):
+            await put
+        await self._delete([row.id])
+
+    async def _back_off(self, failed: list[tuple[Row, KafkaError]]) -> None:
+        pause = self._backoff.next()
+        row, error = failed[0]
+        log.warning(
+            "outbox: %d rows were not acknowledged, from row %d on; sent again in %.3g s: %s",
+            len(failed),
+            row.id,
+            pause,
+            error,
+        )
+        until = self._now() + pause
+        while not self._signals.stopping and self._now() < until:
+            await self._signals.pause(min(until - self._now(), self._poll))
+            await self._check_lock()
+
+
+async def _until(task: asyncio.Task[Any]) -> None:
+    await asyncio.wait([task])

@@ -1,0 +1,206 @@
+"""An outbox in a SQLite database: the standard library, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Final, TypeVar
+
+from aioproducer.errors import ConfigurationError
+from aioproducer.outbox.columns import COLUMNS, Columns, headers_of, quoted_table
+from aioproducer.outbox.rows import Row
+from aioproducer.records import BytesLike, Headers
+
+__all__ = ["SqliteStore"]
+
+T = TypeVar("T")
+
+# A writer waits so long for another one, in seconds.
+BUSY_TIMEOUT: Final = 5.0
+# New rows are looked for at this interval, in seconds: SQLite has no notifications.
+LOOK_INTERVAL: Final = 0.05
+
+
+class _Id(int):
+    """The id of a new row, which may be awaited as that of `PostgresStore.add()`."""
+
+    def __await__(self) -> Generator[None, None, int]:
+        yield from ()
+        return int(self)
+
+
+class SqliteStore:
+    """An outbox in a table of a SQLite database, which other connections and processes may use at the same time.
+
+    The database is switched to WAL mode, so that writers do not wait for the relay's reads. The lock is that of a second,
+    empty database beside it (`<path>.<table>.relay`); it ends with the process.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], table: str = "outbox") -> None:
+        self._path = os.fspath(path)
+        if not self._path or self._path == ":memory:" or self._path.startswith("file:"):
+            raise ConfigurationError(
+                f"path={self._path!r:.80} is not a file: a relay has connections of its own to the database"
+            )
+        self._table = quoted_table(table)
+        self._lock_path = f"{self._path}.{table}.relay"
+        columns = ", ".join(f'"{name}"' for name in COLUMNS)
+        self._insert = f"INSERT INTO {self._table} ({columns}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608  # the name is checked
+        self._select = (
+            f'SELECT id, topic, value, "key", headers, "partition", timestamp FROM {self._table} '  # noqa: S608
+            "WHERE id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT ?"
+        )
+        self._delete = f"DELETE FROM {self._table} WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
+        self._executor: ThreadPoolExecutor | None = None
+        # Of the thread.
+        self._lock: sqlite3.Connection | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._version: int | None = None
+
+    def schema_sql(self) -> str:
+        """The statement that makes the table, if it is not there."""
+        return (
+            f"CREATE TABLE IF NOT EXISTS {self._table} (\n"
+            "    id INTEGER PRIMARY KEY AUTOINCREMENT,\n"
+            "    topic TEXT NOT NULL,\n"
+            "    value BLOB,\n"
+            '    "key" BLOB,\n'
+            "    headers TEXT,\n"
+            '    "partition" INTEGER,\n'
+            "    timestamp INTEGER NOT NULL"
+            " DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))\n"
+            ");\n"
+        )
+
+    def add(
+        self,
+        connection: sqlite3.Connection,
+        topic: str,
+        value: BytesLike | None = None,
+        *,
+        key: BytesLike | None = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+    ) -> _Id:
+        """Insert a row with the connection of the caller, in its transaction; the row's id, which may be awaited.
+
+        The row is inserted when this returns, in the thread of the caller.
+        """
+        row = Columns.of(topic, value, key, headers, partition)
+        with closing(connection.execute(self._insert, row)) as cursor:
+            return _Id(cursor.lastrowid or 0)
+
+    # -- the store of a relay
+
+    async def acquire(self) -> bool:
+        """Take the lock, without waiting for it."""
+        return await self._in_thread(self._acquire)
+
+    async def read(self, limit: int, skip: Collection[int]) -> Sequence[Row]:
+        """The oldest rows, at most `limit`, in the order of their ids, without those in `skip`."""
+        skipped = json.dumps(list(skip))
+        return await self._in_thread(lambda: self._read(limit, skipped))
+
+    async def delete(self, ids: Collection[int]) -> None:
+        """Delete these rows, in one transaction."""
+        gone = json.dumps(list(ids))
+        await self._in_thread(lambda: self._run_delete(gone))
+
+    async def wait(self, timeout: float) -> None:
+        """Wait until another connection has changed the database, at most `timeout` seconds."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout
+        while (left := end - loop.time()) > 0:
+            await asyncio.sleep(min(left, LOOK_INTERVAL))
+            if await self._in_thread(self._has_changed):
+                return
+
+    async def release(self) -> None:
+        """Close the connections and end the thread, also if this is cancelled."""
+        executor = self._executor
+        if executor is None:
+            return
+        self._executor = None
+        closed = executor.submit(self._close)
+        executor.shutdown(wait=False)
+        await asyncio.wrap_future(closed)
+
+    # -- in the thread
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, "aioproducer outbox")
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def _acquire(self) -> bool:
+        if self._lock is not None:
+            return True
+        lock = sqlite3.connect(self._lock_path, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            lock.close()
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+        self._lock = lock
+        return True
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            connection = sqlite3.connect(
+                self._path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
+            )
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                # Durable up to the last checkpoint: after a loss of power, deleted rows may be there and be sent again.
+                connection.execute("PRAGMA synchronous=NORMAL")
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _read(self, limit: int, skipped: str) -> list[Row]:
+        connection = self._opened()
+        # Before the rows: what is committed in between is noticed by the next wait().
+        self._version = self._data_version()
+        rows = connection.execute(self._select, (skipped, limit)).fetchall()
+        return [_row_of(*row) for row in rows]
+
+    def _run_delete(self, gone: str) -> None:
+        self._opened().execute(self._delete, (gone,))
+
+    def _has_changed(self) -> bool:
+        return self._data_version() != self._version
+
+    def _data_version(self) -> int:
+        version: int = self._opened().execute("PRAGMA data_version").fetchone()[0]
+        return version
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        lock, self._lock = self._lock, None
+        try:
+            if connection is not None:
+                connection.close()
+        finally:
+            if lock is not None:
+                lock.close()
+
+
+def _row_of(
+    number: int,
+    topic: str,
+    value: bytes | None,
+    key: bytes | None,
+    headers: str | None,
+    partition: int | None,
+    timestamp: int | None,
+) -> Row:
+    return Row(number, topic, value, key, headers_of(headers), partition, timestamp)

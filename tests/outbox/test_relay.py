@@ -1,0 +1,535 @@
+"""The relay on a store in memory: order, deletion, failures, the lock, the end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    ConfigurationError,
+    DeliveryError,
+    KafkaError,
+    Producer,
+    Record,
+    RecordError,
+    RecordTooLargeError,
+    StateError,
+)
+from aioproducer.outbox import ID_HEADER, Relay, RelayStats, Row, Store
+from aioproducer.testing import EmbeddedKafka, MockProducer
+from tests.net.support import until
+from tests.outbox.memory import BrokenStoreError, MemoryStore, Table
+
+
+class Letters:
+    """The part of `DeadLetters` that a relay uses."""
+
+    def __init__(self, producer: Producer[Any, Any] | None = None, failures: int = 0) -> None:
+        self.producer = producer
+        self.failures = failures
+        self.put_aside: list[tuple[Record[Any, Any], KafkaError]] = []
+
+    async def put(self, record: Record[Any, Any], error: KafkaError) -> Any:
+        """Set a record aside."""
+        if self.failures:
+            self.failures -= 1
+            raise DeliveryError("dead letters")
+        self.put_aside.append((record, error))
+        if self.producer is None:
+            return None
+        return await self.producer.send("dead", record.value, headers=record.headers)
+
+    @property
+    def ids(self) -> list[int]:
+        """The rows that were set aside."""
+        return [int(dict(record.headers or ())[ID_HEADER] or b"") for record, _ in self.put_aside]
+
+
+def ids(kafka: EmbeddedKafka, topic: str = "one", partition: int | None = None) -> list[int]:
+    """The rows in the log, in its order."""
+    records = kafka.records(topic, partition)
+    return [int(dict(record.headers)[ID_HEADER] or b"") for record in records]
+
+
+def large() -> bytes:
+    """A value that no producer here accepts."""
+    return b"x" * 20_000
+
+
+# -- rows that are sent
+
+
+async def test_rows_are_sent_in_order_and_deleted(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The records have the columns of their rows, and the id behind their headers."""
+    table.add("one", b"v", key=b"k", headers=[("a", b"1"), ("a", None)], partition=0, timestamp=1234)
+    for _ in range(99):
+        table.add("one", b"more", headers={"b": b"2"})
+    async with Relay(producer, store) as relay:
+        await until(lambda: not table.rows)
+        assert relay.stats() == RelayStats(100, 100, 0, None, active=True)
+    assert relay.stats() == RelayStats(100, 100, 0, None, active=False)
+    assert relay.error is None
+    assert ids(kafka) == list(range(1, 101))
+    first, second, *_ = kafka.records("one")
+    assert (first.key, first.value, first.timestamp) == (b"k", b"v", 1234)
+    assert first.headers == (("a", b"1"), ("a", None), (ID_HEADER, b"1"))
+    assert second.headers == (("b", b"2"), (ID_HEADER, b"2"))
+    assert table.owner is None
+    assert isinstance(store, Store)
+
+
+async def test_nothing_is_deleted_before_its_acknowledgement(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """Rows are sent without waiting for each other, and deleted together when their answer is there."""
+    answers = kafka.faults.delay(times=None)
+    for _ in range(50):
+        table.add("one", b"v")
+    async with Relay(producer, store) as relay:
+        await until(lambda: len(ids(kafka)) == 50)
+        assert "delete" not in store.calls
+        assert relay.stats().pending == 50
+        oldest = relay.stats().oldest_seconds
+        assert oldest is not None
+        assert 0 <= oldest < 60
+        answers.release()
+        await until(lambda: not table.rows)
+    assert store.calls.count("delete") == 1
+
+
+async def test_a_row_that_is_committed_late_is_sent_when_it_is_seen(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """Its id is smaller than those that were sent already, and it is read while these are on their way."""
+    late = table.reserve()
+    table.add("one", b"2")
+    answers = kafka.faults.delay(times=None)
+    async with Relay(producer, store, poll=0.05):
+        await until(lambda: ids(kafka) == [2])
+        table.commit(Row(late, "one", b"1"))
+        await until(lambda: store.reads[-1][1] == (1, 2))
+        answers.release()
+        await until(lambda: not table.rows)
+    assert ids(kafka) == [2, 1]
+
+
+async def test_pages_are_read_while_others_are_on_their_way(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """A read leaves out what is on its way; at most four pages are."""
+    answers = kafka.faults.delay(times=None)
+    for _ in range(100):
+        table.add("one", b"v")
+    async with Relay(producer, store, batch=10):
+        await until(lambda: len(store.reads) == 4)
+        assert [len(skip) for _, skip in store.reads] == [0, 10, 20, 30]
+        answers.release()
+        await until(lambda: not table.rows)
+    assert ids(kafka) == list(range(1, 101))
+    assert all(limit == 10 for limit, _ in store.reads)
+
+
+async def test_new_rows_do_not_wait_for_those_on_their_way(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """A partition without an answer holds up no other one."""
+    kafka.faults.delay(before=True, times=None, topic="one")
+    table.add("one", b"held")
+    async with Relay(producer, store, poll=30.0) as relay:
+        await until(lambda: relay.stats().sent == 1)
+        table.add("four", b"free")
+        await until(lambda: relay.stats().sent == 2)
+        kafka.faults.heal()
+
+
+# -- failures
+
+
+async def test_a_failure_stops_what_is_behind_it(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """Each partition has its rows in order, once, though some batches were refused at first."""
+    for number in range(200):
+        table.add("four", b"v", partition=number % 4)
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", times=3)
+    async with Relay(producer, store, batch=20):
+        await until(lambda: not table.rows)
+    for partition in range(4):
+        assert ids(kafka, "four", partition) == list(range(partition + 1, 201, 4))
+
+
+async def test_an_unknown_outcome_is_sent_again_with_the_same_id(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The broker has written it, and answers with an error that does not tell."""
+    table.add("one", b"v")
+    kafka.faults.error("UNKNOWN_SERVER_ERROR", append=True)
+    async with Relay(producer, store) as relay:
+        await until(lambda: not table.rows)
+    assert ids(kafka) == [1, 1]
+    assert (relay.stats().sent, relay.stats().deleted) == (2, 1)
+
+
+async def test_a_record_that_can_never_be_written_stops_the_relay(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The rows before it are written, it and the rows behind it stay, and the lock is given back."""
+    table.add("one", b"before")
+    table.add("one", large())
+    table.add("one", b"behind")
+    relay = Relay(producer, store)
+    with pytest.raises(RecordTooLargeError):
+        await relay.run()
+    assert isinstance(relay.error, RecordTooLargeError)
+    assert ids(kafka) == [1]
+    assert list(table.rows) == [2, 3]
+    assert table.owner is None
+    assert not relay.stats().active
+    await relay.close()
+    with pytest.raises(StateError):
+        await relay.run()
+
+
+@pytest.mark.parametrize("has_own_delivery", [True, False])
+async def test_a_record_that_can_never_be_written_is_set_aside(
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    table: Table,
+    store: MemoryStore,
+    has_own_delivery: bool,
+) -> None:
+    """It goes to the dead letters with its id, and the others are written."""
+    kafka.create_topic("dead", 1)
+    for value in (b"1", large(), b"3", b"4", b"5"):
+        table.add("one", value)
+    table.commit(Row(table.reserve(), "one", b"6", headers="no headers"))  # type: ignore[arg-type]
+    table.commit(Row(table.reserve(), "", b"7"))
+    table.add("one", b"8")
+    letters = Letters(failures=2)
+    if has_own_delivery:
+        letters.producer = Producer(kafka.bootstrap_servers)
+        await letters.producer.start()
+    async with Relay(producer, store, dead_letters=letters, poll=0.01) as relay:
+        await until(lambda: not table.rows)
+        assert relay.error is None
+    if letters.producer is not None:
+        await letters.producer.close()
+    assert letters.ids == [2, 6, 7]
+    assert isinstance(letters.put_aside[0][1], RecordTooLargeError)
+    assert isinstance(letters.put_aside[1][1], RecordError)
+    assert ids(kafka) == [1, 3, 4, 5, 8]
+    assert len(kafka.records("dead")) == (3 if has_own_delivery else 0)
+
+
+async def test_a_batch_that_is_refused_as_a_whole_is_sent_one_by_one(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The broker did not tell which record it refuses: only the one that is refused alone is set aside."""
+    for number in range(20):
+        table.add("one", b"%d" % number)
+    refusals = kafka.faults.error("INVALID_RECORD", times=1)
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters):
+        await until(lambda: not table.rows)
+    assert not refusals.active
+    assert letters.put_aside == []
+    assert ids(kafka) == list(range(1, 21))
+
+
+async def test_a_record_that_is_refused_alone_is_set_aside(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """A compacted topic refuses a record without a key, and names it."""
+    kafka.create_topic("compacted", 1, cleanup_policy="compact")
+    for number in range(20):
+        table.add("compacted", b"v", key=None if number == 5 else b"k")
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters):
+        await until(lambda: not table.rows)
+    assert letters.ids == [6]
+    assert ids(kafka, "compacted") == [*range(1, 6), *range(7, 21)]
+
+
+async def test_a_topic_that_is_not_there_is_no_fault_of_the_record(
+    kafka: EmbeddedKafka, table: Table, store: MemoryStore
+) -> None:
+    """The row waits until the topic is created; no dead letter is made of it."""
+    table.add("later", b"v", partition=5)
+    letters = Letters()
+    settings: dict[str, Any] = {"max_block_ms": 50, "retry_backoff_ms": 1, "metadata_max_age_ms": 100}
+    async with Producer(kafka.bootstrap_servers, gapless=True, **settings) as producer:
+        kafka.create_topic("later", 2)
+        async with Relay(producer, store, dead_letters=letters) as relay:
+            await until(lambda: relay.stats().pending == 1)
+            kafka.add_partitions("later", 6)
+            await until(lambda: not table.rows)
+    assert letters.put_aside == []
+
+
+# -- the lock
+
+
+async def test_the_second_relay_takes_over(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """It sends nothing while the first one works."""
+    first = Relay(producer, store, poll=0.01)
+    second = Relay(producer, MemoryStore(table), poll=0.01)
+    async with second:
+        await until(lambda: second.stats().active)
+        async with first:
+            table.add("one", b"1")
+            await until(lambda: not table.rows)
+            assert (first.stats().sent, second.stats().sent) == (0, 1)
+            await second.close()
+            table.add("one", b"2")
+            await until(lambda: not table.rows)
+            assert first.stats() == RelayStats(1, 1, 0, None, active=True)
+    assert ids(kafka) == [1, 2]
+
+
+async def test_a_relay_whose_lock_is_gone_sends_no_more(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """What is buffered is withdrawn; what is on its way is not sent again by it."""
+    kafka.faults.delay(before=True, times=None)
+    for _ in range(100):
+        table.add("one", b"x" * 2_000)
+    async with Relay(producer, store, poll=0.02, batch=25) as relay:
+        await until(lambda: relay.stats().sent == 100)
+        other = MemoryStore(table)
+        table.owner = other
+        await until(lambda: not relay.stats().active)
+        sent = relay.stats().sent
+        buffered = producer.stats().records_buffered
+        kafka.faults.heal()
+        await until(lambda: not producer.stats().records_in_flight)
+        assert buffered < 100
+        assert relay.stats().sent == sent
+        assert len(ids(kafka)) < 100
+        await other.release()
+        await until(lambda: not table.rows)
+    found = ids(kafka)
+    assert list(dict.fromkeys(found)) == list(range(1, 101))
+
+
+async def test_a_call_that_waits_for_memory_is_withdrawn_with_the_lock(
+    kafka: EmbeddedKafka, table: Table, store: MemoryStore
+) -> None:
+    """The relay is in the middle of a page, and asks for its lock all the same."""
+    kafka.faults.delay(before=True, times=None)
+    for _ in range(100):
+        table.add("one", b"x" * 2_000)
+    async with Producer(kafka.bootstrap_servers, gapless=True, buffer_memory=50_000) as producer:
+        async with Relay(producer, store, poll=0.02) as relay:
+            await until(lambda: producer.stats().waiting_calls)
+            table.owner = MemoryStore(table)
+            await until(lambda: not relay.stats().active)
+            assert producer.stats().waiting_calls == 0
+            await relay.close(timeout=0)
+        kafka.faults.heal()
+
+
+@pytest.mark.parametrize("name", ["acquire", "read", "delete", "wait", "release"])
+@pytest.mark.parametrize("failure", [BrokenStoreError, asyncio.CancelledError, TimeoutError])
+async def test_a_store_that_fails_is_tried_again(
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    table: Table,
+    store: MemoryStore,
+    name: str,
+    failure: type[BaseException],
+) -> None:
+    """Any call may raise, the first time and in between; all rows are written in order."""
+    failing = iter([True, True, False, True])
+
+    def step(called: str) -> None:
+        if called == name and next(failing, False):
+            raise failure(called)
+
+    store.step = step
+    async with Relay(producer, store, poll=0.02) as relay:
+        for number in range(1, 51):
+            table.add("one", b"v")
+            if number % 10 == 0:
+                await until(lambda: not table.rows)
+        assert relay.error is None
+    assert list(dict.fromkeys(ids(kafka))) == list(range(1, 51))
+    assert table.owner is None
+
+
+async def test_a_lock_that_is_told_only_once(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table
+) -> None:
+    """A store whose `acquire()` is False for the one who has the lock makes the relay slow, and not wrong."""
+
+    class Once(MemoryStore):
+        async def acquire(self) -> bool:
+            if self.table.owner is not None:
+                return False
+            self.table.owner = self
+            return True
+
+    async with Relay(producer, Once(table), poll=0.01):
+        for number in range(1, 31):
+            table.add("one", b"v")
+            if number % 10 == 0:
+                await until(lambda: not table.rows)
+    assert ids(kafka) == list(range(1, 31))
+
+
+# -- the end
+
+
+async def test_close_waits_for_what_is_on_its_way(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """Sent rows are deleted; nothing further is read."""
+    answers = kafka.faults.delay(times=None)
+    table.add("one", b"1")
+    relay = Relay(producer, store)
+    running = asyncio.ensure_future(relay.run())
+    await until(lambda: ids(kafka) == [1])
+    closing = asyncio.ensure_future(relay.close())
+    await asyncio.sleep(0)
+    table.add("one", b"2")
+    answers.release()
+    await closing
+    await running
+    assert list(table.rows) == [2]
+    assert table.owner is None
+    await relay.close()
+
+
+@pytest.mark.parametrize("hanging", ["", "acquire", "read", "delete", "wait", "release"])
+async def test_close_ends_in_its_time(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore, hanging: str
+) -> None:
+    """Kafka does not answer, or the store: close() returns, and no row is lost."""
+    table.add("one", b"1")
+    if not hanging:
+        kafka.faults.delay(before=True, times=None)
+    hangs = asyncio.Event()
+
+    async def hang(name: str) -> None:
+        if name == hanging:
+            hangs.set()
+            await asyncio.Event().wait()
+
+    store.step = hang
+    async with Relay(producer, store) as relay:
+        if hanging != "release":
+            await until(lambda: hangs.is_set() or (not hanging and relay.stats().sent))
+        async with asyncio.timeout(5):
+            await relay.close(timeout=0.01)
+    assert table.owner is None or hanging == "acquire"
+    assert (1 in table.rows) or ids(kafka) == [1]
+
+
+async def test_a_cancelled_run_gives_the_lock_back(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """What is acknowledged by then is deleted."""
+    table.add("one", b"1")
+    task = asyncio.ensure_future(Relay(producer, store).run())
+    await until(lambda: not table.rows)
+    kafka.faults.delay(before=True, times=None)
+    table.add("one", b"2")
+    await until(lambda: producer.stats().records_in_flight)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert table.owner is None
+    assert list(table.rows) == [2]
+
+
+@pytest.mark.parametrize("turn", range(0, 60, 2))
+async def test_a_relay_may_be_cancelled_at_any_await(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore, turn: int
+) -> None:
+    """Its successor writes all rows, in order of their first copies."""
+    for _ in range(30):
+        table.add("one", b"v")
+    task = asyncio.ensure_future(Relay(producer, store, batch=7).run())
+    for _ in range(turn):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert table.owner is None
+    async with Relay(producer, MemoryStore(table)):
+        await until(lambda: not table.rows)
+    assert list(dict.fromkeys(ids(kafka))) == list(range(1, 31))
+
+
+async def test_an_exception_in_the_block_closes_the_relay(
+    producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """It passes through."""
+    table.add("one", b"1")
+    with pytest.raises(ZeroDivisionError):
+        async with Relay(producer, store):
+            await until(lambda: not table.rows)
+            raise ZeroDivisionError
+    assert table.owner is None
+
+
+async def test_the_end_of_the_producer_stops_the_relay(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The relay tells it by `error`, and leaves the rows to others."""
+    async with Relay(producer, store) as relay:
+        table.add("one", b"1")
+        await until(lambda: not table.rows)
+        await producer.close()
+        table.add("one", b"2")
+        await until(lambda: relay.error is not None)
+        assert isinstance(relay.error, StateError)
+        assert table.owner is None
+        assert list(table.rows) == [2]
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({}, "gapless=True"),
+        ({"gapless": True, "transactional_id": "t"}, "transactional_id"),
+        ({"gapless": True, "value_serializer": str.encode}, "without serializers"),
+    ],
+)
+def test_the_producer_must_be_gapless(store: MemoryStore, settings: dict[str, Any], text: str) -> None:
+    """And neither transactional nor with serializers."""
+    with pytest.raises(ConfigurationError, match=text):
+        Relay(Producer("localhost:9092", **settings), store)
+
+
+@pytest.mark.parametrize("options", [{"batch": 0}, {"batch": 1.5}, {"poll": 0}, {"poll": float("inf")}])
+def test_numbers_are_checked(store: MemoryStore, options: dict[str, Any]) -> None:
+    """The error names the option."""
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        Relay(Producer("localhost:9092", gapless=True), store, **options)
+
+
+async def test_the_producer_must_run(store: MemoryStore) -> None:
+    """A relay of a producer that was not started yet says so at once."""
+    relay = Relay(Producer("localhost:9092", gapless=True), store)
+    with pytest.raises(StateError, match="must be running"):
+        await relay.run()
+    with pytest.raises(StateError, match="must be running"):
+        async with relay:
+            pass
+
+
+async def test_with_the_mock(table: Table, store: MemoryStore) -> None:
+    """A relay is tested without a broker."""
+    async with MockProducer(gapless=True) as producer:
+        table.add("orders", b"1")
+        async with Relay(producer, store):
+            await until(lambda: not table.rows)
+        assert [record.value for record in producer.history] == [b"1"]

@@ -1,0 +1,262 @@
+"""`SqliteStore` on real files: transactions of callers, concurrent writers, the lock, contents of rows."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aioproducer import ConfigurationError, Producer, RecordError
+from aioproducer.outbox import ID_HEADER, Relay, Row, SqliteStore
+from aioproducer.testing import EmbeddedKafka
+from tests.net.support import until
+from tests.repo.source import ROOT
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A database with the table of an outbox."""
+    path = tmp_path / "orders.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(SqliteStore(path).schema_sql())
+    connection.close()
+    return path
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection of the application."""
+    connection = sqlite3.connect(path)
+    yield connection
+    connection.close()
+
+
+def values(kafka: EmbeddedKafka) -> list[bytes | None]:
+    """The written values, in order."""
+    return [record.value for record in kafka.records("one")]
+
+
+async def read(store: SqliteStore) -> list[Row]:
+    """The rows of the table."""
+    try:
+        return list(await store.read(100, ()))
+    finally:
+        await store.release()
+
+
+async def test_a_row_belongs_to_the_callers_transaction(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], path: Path, connection: sqlite3.Connection
+) -> None:
+    """What is rolled back is never sent; what is committed is, with an id that the caller knows."""
+    store = SqliteStore(path)
+    store.add(connection, "one", b"rolled back")
+    connection.rollback()
+    number = store.add(connection, "one", b"committed", key=b"k", headers={"h": b"\xff"}, partition=0)
+    async with Relay(producer, store) as relay:
+        await until(lambda: relay.stats().active)
+        assert values(kafka) == []
+        connection.commit()
+        await until(lambda: relay.stats().deleted == 1)
+        assert await store.add(connection, "one", b"awaited") == number + 1
+        connection.commit()
+        await until(lambda: relay.stats().deleted == 2)
+    assert values(kafka) == [b"committed", b"awaited"]
+    record = kafka.records("one")[0]
+    assert record.headers == (("h", b"\xff"), (ID_HEADER, b"%d" % number))
+    assert connection.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
+    assert number == 1
+
+
+async def test_the_columns_of_a_row(path: Path, connection: sqlite3.Connection) -> None:
+    """Each of them comes back as it was added; the timestamp is that of the insertion."""
+    store = SqliteStore(path)
+    headers = [("a", b"text"), ("a", None), ("ü", "ß\0".encode()), ("b", b"\xff\x00")]
+    store.add(connection, "one", bytearray(b"v"), key=memoryview(b"k"), headers=headers, partition=3)
+    store.add(connection, "two", None)
+    connection.commit()
+    first, second = await read(store)
+    assert first[:6] == (1, "one", b"v", b"k", headers, 3)
+    assert second[:6] == (2, "two", None, None, None, None)
+    assert isinstance(first.timestamp, int)
+    assert first.timestamp > 1_700_000_000_000
+
+
+async def test_headers_that_were_written_by_hand(path: Path, connection: sqlite3.Connection) -> None:
+    """An object is taken as well; a text that cannot be read is left to the relay, which refuses the record."""
+    texts = [
+        '{"a": "1", "b": null}',
+        "[]",
+        "nonsense",
+        '[["a"]]',
+        '[["a", 1]]',
+        '[["a", {"base64": "?"}]]',
+        "3",
+    ]
+    for text in texts:
+        connection.execute("INSERT INTO outbox (topic, headers) VALUES ('one', ?)", (text,))
+    connection.commit()
+    found = [row.headers for row in await read(SqliteStore(path))]
+    assert found == [[("a", b"1"), ("b", None)], [], *texts[2:]]
+
+
+@pytest.mark.parametrize(
+    ("topic", "options"),
+    [
+        ("", {}),
+        ("no/topic", {}),
+        ("one", {"value": "text"}),
+        ("one", {"key": 3}),
+        ("one", {"partition": -1}),
+        ("one", {"partition": True}),
+        ("one", {"headers": ["text"]}),
+        ("one", {"headers": {"a": "text"}}),
+        ("one", {"headers": {1: b"v"}}),
+        ("one", {"headers": {"\ud800": b"v"}}),
+        ("one", {"headers": 3}),
+    ],
+)
+def test_what_cannot_be_sent_is_not_added(
+    path: Path, connection: sqlite3.Connection, topic: str, options: Any
+) -> None:
+    """The caller gets the error before anything is inserted."""
+    arguments = {"value": b"v"} | options
+    with pytest.raises(RecordError):
+        SqliteStore(path).add(connection, topic, **arguments)
+    assert connection.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(":memory:",), ("",), ("file:x?mode=rw",), ("a.db", 'out"box'), ("a.db", "a.b.c")]
+)
+def test_names_are_checked(arguments: tuple[str, ...]) -> None:
+    """A database in memory has one connection only; a name is no place for SQL."""
+    with pytest.raises(ConfigurationError):
+        SqliteStore(*arguments)
+
+
+async def test_concurrent_writers(kafka: EmbeddedKafka, producer: Producer[Any, Any], path: Path) -> None:
+    """Four threads write while the relay reads and deletes: no call fails, no row is lost, none is doubled."""
+    store = SqliteStore(path)
+    failures: list[Exception] = []
+
+    def write(writer: int) -> None:
+        connection = sqlite3.connect(path, timeout=30)
+        try:
+            for number in range(50):
+                with connection:
+                    store.add(connection, "four", b"%d" % number, partition=writer)
+        except Exception as error:  # noqa: BLE001  # raised by the test
+            failures.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
+    async with Relay(producer, store, batch=20) as relay:
+        for thread in threads:
+            thread.start()
+        await until(lambda: relay.stats().deleted == 200)
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    for partition in range(4):
+        found = [record.value for record in kafka.records("four", partition)]
+        assert found == [b"%d" % number for number in range(50)]
+
+
+async def test_a_writer_that_holds_the_database_delays_the_deletion(
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    path: Path,
+    connection: sqlite3.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rows are sent once: what is acknowledged is not read again."""
+    monkeypatch.setattr("aioproducer.outbox.sqlite.BUSY_TIMEOUT", 0.01)
+    store = SqliteStore(path)
+    for number in range(10):
+        store.add(connection, "one", b"%d" % number)
+    connection.commit()
+    async with Relay(producer, store, poll=0.02) as relay:
+        await until(lambda: len(values(kafka)) == 10)
+        connection.execute("BEGIN IMMEDIATE")
+        await until(lambda: relay.stats().deleted == 10 or len(values(kafka)) == 10)
+        connection.rollback()
+        await until(lambda: relay.stats().deleted == 10)
+    assert len(values(kafka)) == 10
+
+
+async def test_one_relay_at_a_time(path: Path) -> None:
+    """Another store of this table does not get the lock, also in another process, until it is given back."""
+    first, second, other = SqliteStore(path), SqliteStore(path), SqliteStore(path, "other")
+    assert await first.acquire()
+    assert await first.acquire()
+    assert not await second.acquire()
+    assert await other.acquire()
+    program = f"import asyncio; from aioproducer.outbox import SqliteStore; print(asyncio.run(SqliteStore({str(path)!r}).acquire()))"
+    run = [sys.executable, "-c", program]
+    told = await asyncio.to_thread(subprocess.run, run, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert told.stdout == "False\n"
+    await first.release()
+    assert await second.acquire()
+    for store in (first, second, other):
+        await store.release()
+        await store.release()
+
+
+async def test_the_lock_ends_with_its_process(path: Path) -> None:
+    """A process that is killed leaves nothing behind that a successor would have to remove."""
+    program = (
+        "import asyncio\nfrom aioproducer.outbox import SqliteStore\n"
+        "async def main() -> None:\n"
+        f"    assert await SqliteStore({str(path)!r}).acquire()\n"
+        "    print('has it', flush=True)\n"
+        "    await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, cwd=ROOT
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"has it\n"
+    store = SqliteStore(path)
+    assert not await store.acquire()
+    process.kill()
+    await process.wait()
+    assert await store.acquire()
+    await store.release()
+
+
+async def test_a_missing_table_is_told_and_waited_for(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The relay may start before the migrations; one line of the log tells the reason."""
+    path = tmp_path / "late.db"
+    store = SqliteStore(path)
+    async with Relay(producer, store, poll=0.02) as relay:
+        await until(lambda: "no such table: outbox" in caplog.text)
+        with sqlite3.connect(path) as connection:
+            connection.executescript(store.schema_sql())
+            store.add(connection, "one", b"v")
+        connection.close()
+        await until(lambda: relay.stats().deleted == 1)
+    assert caplog.text.count("no such table") == 1
+
+
+async def test_ids_are_never_used_again(path: Path, connection: sqlite3.Connection) -> None:
+    """Also after the newest rows were deleted: readers tell copies by them."""
+    store = SqliteStore(path)
+    numbers = []
+    for number in itertools.chain([1], [2]):
+        numbers.append(int(store.add(connection, "one", b"%d" % number)))
+        connection.commit()
+        await store.delete(numbers)
+    await store.release()
+    assert numbers == [1, 2]
