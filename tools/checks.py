@@ -67,6 +67,7 @@ REAL_FAULTS = (
     "tests/kafka/faults/test_real_doctor.py",
     "tests/kafka/faults/test_real_faults.py",
     "tests/kafka/faults/test_real_verifiable.py",
+    "tests/kafka/outbox/test_real_outbox.py",
 )
 # Secrets that change on three secured nodes: shortly among the tests with Kafka, at length in `make proof`.
 ROTATIONS = "tests/kafka/test_rotation.py"

@@ -3,7 +3,7 @@
 #
 #   tools/setup_machine.sh run      to run the package: Python, a C compiler
 #   tools/setup_machine.sh dev      ... and the development tools, which use gcc's sanitizers and the headers of Kerberos
-#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka, Valgrind, for the benchmarks, Kerberos, and the newest Python
+#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka, Valgrind, for the benchmarks, Kerberos, PostgreSQL, and the newest Python
 #   tools/setup_machine.sh pythons  only lists "<minor version> <path>" of every supported Python on this machine
 #
 # What is missing is named with the package to install, or installed when this is root on Debian.
@@ -74,6 +74,8 @@ have_kdc() {
     done
 }
 
+have_postgres() { command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; }
+
 # One line for each missing piece: what, and the Debian packages that bring it.
 missing() { # level
     find_python >/dev/null || echo "CPython 3.11 or later with venv and headers: python3 python3-venv python3-dev"
@@ -87,6 +89,7 @@ missing() { # level
         have_java || echo "Java 17 or later: openjdk-17-jdk-headless"
         command -v mvn >/dev/null || echo "Maven: maven"
         command -v valgrind >/dev/null || echo "Valgrind, for the counted benchmark: valgrind"
+        have_postgres || echo "PostgreSQL, for the tests of outboxes: postgresql"
         have_kdc || echo "Kerberos with a KDC, for its tests: krb5-kdc krb5-admin-server krb5-user"
     fi
 }

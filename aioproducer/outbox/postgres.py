@@ -31,6 +31,13 @@ SELECT EXISTS (
 )"""
 
 
+# Of the connection of a relay. Deleted rows may come back after a crash of the server: they are sent twice then, and never
+# lost. Rows are read in the order of the index: the planner, which does not know the ranges, would read and sort them all.
+_SESSION: Final = """\
+SELECT set_config('synchronous_commit', 'off', false), set_config('enable_bitmapscan', 'off', false),
+    set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)"""
+
+
 class PostgresStore:
     """An outbox in a table of a PostgreSQL database.
 
@@ -120,8 +127,10 @@ class PostgresStore:
     # -- the connection
 
     def _held(self) -> Any:
-        if self._connection is None:
-            raise ConnectionError("the lock of the outbox is not held")
+        if self._connection is None or self._events.lost.is_set():
+            raise ConnectionError(
+                "the connection to the database was lost, and the lock of the outbox with it"
+            )
         return self._connection
 
     async def _take(self) -> bool:
@@ -132,17 +141,15 @@ class PostgresStore:
         has_lock = False
         try:
             connection.add_termination_listener(events.ended)
-            # What is acknowledged may come back after a crash of the server: it is sent twice then, and never lost.
-            await connection.execute(
-                "SELECT set_config('synchronous_commit', 'off', false)", timeout=STATEMENT_TIMEOUT
-            )
+            await connection.execute(_SESSION, timeout=STATEMENT_TIMEOUT)
             has_lock = await connection.fetchval(
                 "SELECT pg_try_advisory_lock($1)", self._lock_key, timeout=STATEMENT_TIMEOUT
             )
             if has_lock and self._channel is not None:
                 await connection.add_listener(self._channel, events.heard)
         except BaseException:
-            connection.terminate()
+            if not events.lost.is_set():
+                connection.terminate()
             await self._pool.release(connection)
             raise
         if not has_lock:
@@ -155,19 +162,20 @@ class PostgresStore:
         assert self._pool is not None  # noqa: S101  # it is from there
         is_clean = False
         try:
-            if not connection.is_closed():
+            if not events.lost.is_set():
                 connection.remove_termination_listener(events.ended)
                 if has_lock:
-                    if self._channel is not None:
-                        await connection.remove_listener(self._channel, events.heard)
-                    await connection.fetchval(
-                        "SELECT pg_advisory_unlock($1)", self._lock_key, timeout=STATEMENT_TIMEOUT
-                    )
-                is_clean = True
+                    await self._unlock(connection, events)
+            is_clean = True
         finally:
-            if not is_clean:
+            if not is_clean and not events.lost.is_set():
                 connection.terminate()
             await self._pool.release(connection)
+
+    async def _unlock(self, connection: Any, events: _Events) -> None:
+        if self._channel is not None:
+            await connection.remove_listener(self._channel, events.heard)
+        await connection.fetchval("SELECT pg_advisory_unlock($1)", self._lock_key, timeout=STATEMENT_TIMEOUT)
 
 
 class _Events:

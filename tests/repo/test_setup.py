@@ -217,8 +217,9 @@ def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
             f"echo 'echo openjdk version \\\"17.0.1\\\" >&2' >{machine}/java",
             f"echo >{machine}/mvn",
             f"echo >{machine}/valgrind",
+            f"echo >{machine}/postgres",
             *(f"echo >{machine}/{name}" for name in KDC),
-            f"/bin/chmod +x {machine}/java {machine}/mvn {machine}/valgrind",
+            f"/bin/chmod +x {machine}/java {machine}/mvn {machine}/valgrind {machine}/postgres",
             *(f"/bin/chmod +x {machine}/{name}" for name in KDC),
         ]
     )
@@ -235,7 +236,7 @@ def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
 
 def test_newest_python_is_fetched_where_it_is_missing(machine: Path) -> None:
     """The tests need it, running the package does not; an earlier download is found."""
-    for name in ("java", "mvn", "valgrind", *KDC):
+    for name in ("java", "mvn", "valgrind", "postgres", *KDC):
         program(machine / name, "echo 'openjdk version \"17.0.1\"' >&2")
     minor = re.search(r"^newest=(.*)$", (ROOT / "tools" / "setup_machine.sh").read_text(), re.MULTILINE)
     assert minor is not None
