@@ -49,7 +49,7 @@ soak: ## real sockets and a fault every 10 s, for MINUTES=60: does anything leak
 	@$(dev) -m tests.soak --minutes $(MINUTES)
 
 bench: ## measure against other clients on a real Kafka, and write the figures down
-	@$(full) -m benchmarks && "$$python" tools/readme_figures.py
+	@$(full) -m benchmarks && "$$python" tools/readme_figures.py && "$$python" -m benchmarks.outbox
 
 bench-spark: ## measure DataFrames into Kafka: this sink, Spark's own connector, other clients in the same writer
 	@$(full) -m benchmarks.spark

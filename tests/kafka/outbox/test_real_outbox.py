@@ -145,6 +145,7 @@ class Faults:
 
     async def a_moment(self) -> None:
         """The time of undisturbed work between two kills."""
+        # Rows are relayed meanwhile: their number does not matter.
         await asyncio.sleep(self.rng.uniform(0.3, 2.0))
 
     async def kill_a_relay(self) -> None:
