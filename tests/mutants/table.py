@@ -32,6 +32,7 @@ from tests.mutants.promise.flushing import FLUSHING
 from tests.mutants.promise.gapless import GAPLESS
 from tests.mutants.promise.identity import IDENTITY
 from tests.mutants.promise.order import ORDER
+from tests.mutants.promise.outbox import OUTBOX
 from tests.mutants.promise.transactional import TRANSACTIONAL
 from tests.mutants.promise.truth import TRUTH
 
@@ -65,4 +66,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *PROGRAMS,
     *TRACING,
     *REGISTRY,
+    *OUTBOX,
 )
