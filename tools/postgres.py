@@ -21,7 +21,7 @@ _START_LIMIT: Final = 60.0
 _VERSIONS: Final = Path("/usr/lib/postgresql")
 _SETTINGS: Final = {
     "listen_addresses": "",
-    # The tests kill processes, not machines: what is written is there.
+    # The tests kill processes, not machines: the system keeps written data.
     "fsync": "off",
     "max_connections": "50",
     "shared_buffers": "32MB",

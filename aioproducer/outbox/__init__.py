@@ -6,7 +6,7 @@
     async with Relay(producer, store):                    # in any process, in several of them at once
         ...
 
-The relay sends rows in the order of their ids, deletes what is acknowledged, and sends again what is not: at least once,
+The relay sends rows in the order of their ids, deletes acknowledged ones, and sends all others again: at least once,
 with a header by which readers drop copies. See docs/outbox.md.
 """
 

@@ -58,7 +58,7 @@ class Flight:
         self._changed()
 
     def withdraw(self) -> None:
-        """Take back what was not drained yet, the newest first, so that no record is written behind one that is not."""
+        """Take back records that were not drained yet, the newest first, so that no record is written behind one that is not."""
         for delivery in reversed(list(self._in_flight)):
             delivery.try_cancel()
 

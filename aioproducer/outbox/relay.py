@@ -25,14 +25,14 @@ __all__ = ["Relay"]
 
 log: Final = logging.getLogger("aioproducer")
 
-# The time for each of the last two steps of a relay: to delete what is acknowledged, and to give the lock back.
+# The time for each of the last two steps of a relay: to delete acknowledged rows, and to give the lock back.
 LAST_STEP: Final = 0.5
 # A store that fails is logged at this interval.
 LOG_INTERVAL: Final = 10.0
 
 
 class Relay:
-    """Sends the rows of an outbox, in the order of their ids, and deletes what is acknowledged.
+    """Sends the rows of an outbox, in the order of their ids, and deletes acknowledged ones.
 
     `async with relay:` works behind the block; `await relay.run()` works until it is cancelled, or until `close()`. Of
     several relays of one outbox, in any processes, one works at a time; the others stand by and take over.
@@ -110,7 +110,7 @@ class Relay:
             raise self._error
 
     async def close(self, timeout: float | None = None) -> None:
-        """Read no further rows, wait for the sent ones, delete what is acknowledged, and give the lock back.
+        """Read no further rows, wait for the sent ones, delete acknowledged ones, and give the lock back.
 
         After `timeout` seconds (default: the producer's `close_timeout_ms`), rows without an outcome stay in the table.
         A store that does not answer then gets one second more.

@@ -168,7 +168,7 @@ class SqliteStore:
 
     def _read(self, limit: int, skipped: str) -> list[Row]:
         connection = self._opened()
-        # Before the rows: what is committed in between is noticed by the next wait().
+        # Before the rows: a commit in between is noticed by the next wait().
         self._version = self._data_version()
         rows = connection.execute(self._select, (skipped, limit)).fetchall()
         return [_row_of(*row) for row in rows]

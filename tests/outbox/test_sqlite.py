@@ -55,7 +55,7 @@ async def read(store: SqliteStore) -> list[Row]:
 async def test_a_row_belongs_to_the_callers_transaction(
     kafka: EmbeddedKafka, producer: Producer[Any, Any], path: Path, connection: sqlite3.Connection
 ) -> None:
-    """What is rolled back is never sent; what is committed is, with an id that the caller knows."""
+    """A row that is rolled back is never sent; a committed one is, with an id that the caller knows."""
     store = SqliteStore(path)
     store.add(connection, "one", b"rolled back")
     connection.rollback()
@@ -178,7 +178,7 @@ async def test_a_writer_that_holds_the_database_delays_the_deletion(
     connection: sqlite3.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The rows are sent once: what is acknowledged is not read again."""
+    """The rows are sent once: acknowledged rows are not read again."""
     monkeypatch.setattr("aioproducer.outbox.sqlite.BUSY_TIMEOUT", 0.01)
     store = SqliteStore(path)
     for number in range(10):

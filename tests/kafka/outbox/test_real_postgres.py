@@ -187,7 +187,7 @@ async def test_reads_leave_out_what_is_skipped(pool: Pool[Any], store: PostgresS
 
 
 async def test_one_relay_at_a_time(postgres: Postgres, pool: Pool[Any], store: PostgresStore) -> None:
-    """The lock belongs to a table; it ends with its session, which is told once."""
+    """The lock belongs to a table; it ends with its session; the store says so once."""
     second, other = PostgresStore(pool), PostgresStore(pool, "shop.outbox")
     assert await store.acquire()
     assert await store.acquire()

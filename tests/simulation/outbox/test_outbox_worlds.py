@@ -143,7 +143,7 @@ class Outbox:
             raise BrokenStoreError("dead letters")
         self.set_aside.add(int(dict(record.headers or ())[ID_HEADER] or b""))
 
-    # -- what was promised
+    # -- the promise
 
     def check_deleted(self, ids: Collection[int]) -> None:
         """Nothing is deleted before it is acknowledged."""
