@@ -185,7 +185,7 @@ def test_every_row_is_written_in_order(seed: int) -> None:
     """Nothing is lost, nothing deleted too early, and first copies are in order, whatever fails."""
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, PARTITIONS, min_insync_replicas=2)
+        world.kafka.create_topic(TOPIC, PARTITIONS)
         world.forgotten.add(TOPIC)
         outbox = Outbox(world)
         schedule = FaultSchedule(world)
