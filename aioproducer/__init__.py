@@ -27,6 +27,7 @@ from aioproducer.errors import AuthorizationError as AuthorizationError
 from aioproducer.errors import BrokerError as BrokerError
 from aioproducer.errors import BrokerUnavailableError as BrokerUnavailableError
 from aioproducer.errors import BufferFullError as BufferFullError
+from aioproducer.errors import CheckpointStoppedError as CheckpointStoppedError
 from aioproducer.errors import CommitOutcomeUnknownError as CommitOutcomeUnknownError
 from aioproducer.errors import ConfigurationError as ConfigurationError
 from aioproducer.errors import DeliveryError as DeliveryError
@@ -83,6 +84,7 @@ __all__ = [
     "BrokerError",
     "BrokerUnavailableError",
     "BufferFullError",
+    "CheckpointStoppedError",
     "CloseReport",
     "CommitOutcomeUnknownError",
     "ConfigProvider",

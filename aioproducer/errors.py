@@ -3,6 +3,7 @@
 KafkaError
 ├─ ConfigurationError (ValueError)          a setting is wrong; lists every problem at once
 ├─ StateError (RuntimeError)                not started, closed, another loop, another thread, after a fork
+│  └─ CheckpointStoppedError                a record before it was not acknowledged: see `aioproducer.outlets`
 ├─ RecordError (ValueError)                 this record can never be sent as it is
 │  ├─ RecordTooLargeError
 │  └─ SerializationError
@@ -40,6 +41,7 @@ __all__ = [
     "BrokerError",
     "BrokerUnavailableError",
     "BufferFullError",
+    "CheckpointStoppedError",
     "CommitOutcomeUnknownError",
     "ConfigurationError",
     "DeliveryError",
@@ -200,6 +202,12 @@ class StateError(KafkaError, RuntimeError):
     """The producer is not in a state for this call: not started, closed, another loop, thread or process."""
 
     summary = "the call is not possible in the producer's current state"
+
+
+class CheckpointStoppedError(StateError):
+    """A record of the checkpoint was not acknowledged: `cause` is its error. `await checkpoint.rewind()` goes on from there."""
+
+    summary = "the checkpoint has stopped"
 
 
 class RecordError(KafkaError, ValueError):

@@ -11,6 +11,7 @@ from aioproducer._callers.refusals import THROUGH, refusal_of
 from aioproducer._callers.threads import run_in_loop
 from aioproducer._calls.credentials import CredentialCalls
 from aioproducer._calls.lifecycle import FORKED, K_contra, Lifecycle, V_contra, ended
+from aioproducer._calls.outlets import OutletCalls
 from aioproducer._calls.telemetry import TelemetryCalls
 from aioproducer._calls.transactions import TransactionCalls
 from aioproducer._core import sending_of
@@ -68,6 +69,7 @@ class Producer(
     TransactionCalls,
     CredentialCalls,
     TelemetryCalls,
+    OutletCalls,
     Generic[K_contra, V_contra],
 ):
     """An asyncio-native Kafka producer.

@@ -17,11 +17,15 @@ from aioproducer._core.accept import SendPath as SendPath
 from aioproducer._core.accept import Topic as Topic
 from aioproducer._core.accept import forked as forked
 from aioproducer._core.accept import join_headers as join_headers
+from aioproducer._core.delivery import AckedPrefix as AckedPrefix
 from aioproducer._core.delivery import BatchDelivery as BatchDelivery
 from aioproducer._core.delivery import Delivery as Delivery
+from aioproducer._core.delivery import PrefixPart as PrefixPart
 from aioproducer._core.delivery import Sending as Sending
 from aioproducer._core.delivery import adopt as adopt
 from aioproducer._core.delivery import batches_from as batches_from
+from aioproducer._core.delivery import entry_of as entry_of
+from aioproducer._core.delivery import hurry as hurry
 from aioproducer._core.delivery import observe as observe
 from aioproducer._core.delivery import peek as peek
 from aioproducer._core.delivery import queued_delivery as queued_delivery

@@ -9,15 +9,15 @@ from inspect import CO_COROUTINE as _CO_COROUTINE, iscoroutinefunction
 from types import FunctionType
 
 from cpython cimport array
-from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Realloc
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 
-from aioproducer._core.records cimport ACKED, PENDING, Batch, failure_was_read, wake
+from aioproducer._core.records cimport ACKED, PENDING, Batch, BatchObserver, failure_was_read, wake
 
 from aioproducer._core.records import OUTCOMES as _OUTCOMES
-from aioproducer.errors import ConfigurationError
+from aioproducer.errors import ConfigurationError, KafkaError
 from aioproducer.records import BatchResult, RecordMetadata, TimestampType, Timings
 
 cdef extern from "platform.h":
@@ -477,6 +477,12 @@ def observe(Delivery delivery not None, callback):
     batch.add_observer(delivery._index, (delivery, callback, None))
 
 
+def hurry(Delivery delivery not None):
+    """Send the record without lingering, as if a task waited for it."""
+    locate(delivery)
+    delivery._batch.mark_awaited()
+
+
 def peek(Delivery delivery not None):
     """Outcome and error of a record, without marking the outcome as seen by the owner of the delivery."""
     cdef int outcome = outcome_now(delivery)
@@ -496,3 +502,4 @@ def settle_into(Delivery waiting not None, Delivery placed not None):
 
 include "delivery_sending.pxi"
 include "delivery_many.pxi"
+include "delivery_prefix.pxi"

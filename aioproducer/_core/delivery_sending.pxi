@@ -126,3 +126,8 @@ def sending_of(entry not None, bint wants_metadata=False):
     if wants_metadata:
         sending._flags = METADATA
     return sending
+
+
+def entry_of(Sending sending not None):
+    """The entry of a call that has to wait, as given to `sending_of`; None for one that was accepted at once."""
+    return sending._entry

@@ -60,6 +60,10 @@ cdef class ReadMark:
     cdef public bint seen
 
 
+cdef class BatchObserver:
+    cdef int changed(self) except -1
+
+
 cdef class BatchSettings:
     cdef object _loop
     cdef double _max_age
@@ -110,6 +114,7 @@ cdef class Batch:
     # waiters
     cdef public object loop
     cdef dict _waiters  # by record
+    cdef list _observers  # of the whole batch
     cdef Waker _waker
     cdef int held
     cdef int unseen
@@ -129,6 +134,8 @@ cdef class Batch:
     cdef int _first_open(self) except -1
     cdef _count_unseen(self, int count)
     cdef int note_unseen(self, int count) except -1
+    cdef int _tell_observers(self) except -1
+    cdef int watch(self, BatchObserver observer) except -1
     cdef int add_waiter(self, int index, object waiter) except -1
     cdef int add_observer(self, int index, object waiter) except -1
     cdef int _line_up(self, list waiters) except -1

@@ -67,6 +67,13 @@ cdef inline object owner_of(Batch batch):
     return None if batch._owner is None else aioproducer_referent(batch._owner)
 
 
+cdef class BatchObserver:
+    """An object of the core that is told when records of a batch get their outcome, or move to other batches."""
+
+    cdef int changed(self) except -1:
+        return 0
+
+
 cdef class BatchSettings:
     """The settings that all batches of a producer share: one argument, as keywords are a tenth of the cost of a batch."""
 
@@ -393,6 +400,8 @@ cdef class Batch:
         self.closed = True
         self._octets = None
         self._own_deadlines = self._contexts = None
+        if self._observers is not None:
+            self._tell_observers()
         if waiters is not None:
             self._wake(waiters)
         return count
@@ -409,6 +418,8 @@ cdef class Batch:
                 self.pending -= 1
                 count += 1
         self._count_unseen(count)
+        if self._observers is not None:
+            self._tell_observers()
         if self._waiters:
             told = [index for index in sorted(indexes) if index in self._waiters]
             waiters = [self._waiters[index] for index in told]
@@ -461,6 +472,8 @@ cdef class Batch:
             target = <Batch?>place[0]
             for waiter in mine if type(mine) is list else [mine]:
                 target.add_waiter(place[1], waiter)
+        if self._observers is not None:
+            self._tell_observers()
 
     @property
     def forwarded(self):
@@ -510,6 +523,22 @@ cdef class Batch:
             indexes = range(self.record_count) if indexes is None else indexes
             found = {id(each[index]): each[index] for index in indexes if self.outcome_of(index) == PENDING}
         return tuple([token for token in found.values() if token is not None])
+
+    # -- observers, which learn of every change of an outcome, and of a move of the records
+
+    cdef int watch(self, BatchObserver observer) except -1:
+        if self._observers is None:
+            self._observers = [observer]
+        else:
+            self._observers.append(observer)
+        return 0
+
+    cdef int _tell_observers(self) except -1:
+        for observer in self._observers:
+            (<BatchObserver>observer).changed()
+        if self.outcome != PENDING or self._forward is not None:
+            self._observers = None
+        return 0
 
     # -- waiters
 

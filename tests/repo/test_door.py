@@ -13,7 +13,7 @@ import aioproducer
 from tests.repo.source import ROOT
 
 ERRORS = """
-    AuthenticationError AuthorizationError BrokerError BrokerUnavailableError BufferFullError
+    AuthenticationError AuthorizationError BrokerError BrokerUnavailableError BufferFullError CheckpointStoppedError
     CommitOutcomeUnknownError ConfigurationError DeliveryError DeliveryTimeoutError KafkaError MetadataTimeoutError
     ProducerFencedError ProtocolError RecordError RecordTooLargeError SerializationError StateError
     TransactionAbortedError TransactionError TransactionTimeoutError

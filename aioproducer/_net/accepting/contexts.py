@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from aioproducer._core import join_headers
 from aioproducer._net.observing.failures import END_OF_THE_PROGRAM, Failures
@@ -28,6 +28,15 @@ class CallContext(NamedTuple):
     def joined(self, own: PlainHeaders) -> PlainHeaders:
         """The headers of a record, and behind them those of the context whose names it does not have."""
         return join_headers(own, self.headers)
+
+
+class Follower(Protocol):
+    """An object that follows one record on its way: it keeps the bytes, and may take over a refusal."""
+
+    def ready(self, record: ReadyRecord) -> None: ...
+    def spares(self, error: BaseException) -> bool:
+        """True when the refusal of the record does not fail its transaction."""
+        ...
 
 
 class Contexts:
@@ -94,6 +103,13 @@ class Contexts:
             raise
         return CallContext(checked or (), token, trace)
 
+    def followed(self, context: CallContext | None, follower: Follower) -> CallContext:
+        """The context of a call, with a follower of its record."""
+        if context is None:
+            return CallContext((), None, FollowedTrace(None, self, follower))
+        span = RecordTrace(None, self) if context.trace is None else context.trace
+        return context._replace(trace=span.followed(follower))
+
     def note_failure(self, error: BaseException) -> None:
         """The tracer has raised this exception."""
         self._failures.note(error, self._log, self._loop.time(), "record")
@@ -122,6 +138,10 @@ class RecordTrace:
         self._tell("end", metadata, error, address)
         self._span = None
 
+    def followed(self, follower: Follower) -> FollowedTrace:
+        """The same for a record that has a follower as well."""
+        return FollowedTrace(self._span, self._contexts, follower)
+
     def _tell(self, what: str, *facts: object) -> None:
         if self._span is None:
             return
@@ -131,3 +151,18 @@ class RecordTrace:
             raise
         except BaseException as error:  # noqa: BLE001  # logged
             self._contexts.note_failure(error)
+
+
+class FollowedTrace(RecordTrace):
+    """The follower of a record, beside its span if there is one."""
+
+    __slots__ = ("_follower",)
+
+    def __init__(self, span: Any, contexts: Contexts, follower: Follower) -> None:
+        super().__init__(span, contexts)
+        self._follower = follower
+
+    def ready(self, record: ReadyRecord) -> None:
+        """The record has its bytes."""
+        self._follower.ready(record)
+        super().ready(record)

@@ -6,6 +6,7 @@ It takes every call that the compiled fast path leaves to Python, and ends in th
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -49,7 +50,7 @@ from aioproducer.records import Record
 
 if TYPE_CHECKING:
     from aioproducer._core import Delivery, Sending
-    from aioproducer._net.accepting.contexts import CallContext, RecordTrace
+    from aioproducer._net.accepting.contexts import CallContext, Follower, RecordTrace
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._state.queues.partition_queue import TopicQueues
     from aioproducer.records import RecordMetadata
@@ -68,6 +69,7 @@ class Call(NamedTuple):
     max_block: Any = None
     # What the fast path has done with it: nothing, INTERCEPTED, or SERIALIZED, after which it needs neither.
     done: int = 0
+    follower: Follower | None = None
 
 
 def times_of_call(now: float, max_block: float, timeout: float | None) -> tuple[float, float, float]:
@@ -97,11 +99,12 @@ class PlaceholderOwner:
 class WaitingSend(Pending):
     """A waiting `send()`: its result goes to the awaiting task and to the interceptors."""
 
-    __slots__ = ("_intake", "_record", "_trace", "_waiting")
+    __slots__ = ("_follower", "_intake", "_record", "_trace", "_waiting")
 
-    def __init__(self, intake: Intake) -> None:
+    def __init__(self, intake: Intake, follower: Follower | None = None) -> None:
         super().__init__(intake.loop, intake.pace, intake.log)
         self._intake = intake
+        self._follower = follower
         self._record: Record[Any, Any] | None = None
         self._waiting: Waiting | None = None
         self._trace: RecordTrace | None = None
@@ -144,7 +147,8 @@ class WaitingSend(Pending):
         """The record will not be accepted."""
         try:
             self._tell(error)
-            self._intake.engine.refused(error)
+            if self._follower is None or not self._follower.spares(error):
+                self._intake.engine.refused(error)
             self._intake.note_wait(self._waiting)
         finally:
             # The caller waits for it in any case.
@@ -164,7 +168,7 @@ class WaitingSend(Pending):
 
     def finish(self) -> None:
         """The wait is over: drop everything that was kept for it."""
-        self._waiting = self._record = self._trace = None
+        self._waiting = self._record = self._trace = self._follower = None
         Pending.finish(self)
 
 
@@ -193,6 +197,14 @@ class Intake:
         # Records of send_nowait without a place, oldest first: flush() waits for them too.
         self.queued: dict[Delivery, PlaceholderOwner] = {}
 
+    def without_user_code(self) -> Intake:
+        """The same for records that are bytes: no interceptor, serializer or partitioner of the user's is called."""
+        bare = copy.copy(self)
+        bare.interceptors = ()
+        bare.partitioner = None
+        bare.serializing = self.serializing.without_user_code()
+        return bare
+
     @property
     def plain(self) -> bool:
         """True when a record needs no interceptor, serializer or partitioner before its append."""
@@ -217,7 +229,7 @@ class Intake:
 
     def take(self, call: Call, wants_metadata: bool) -> Sending[Any]:
         """Give a call its place; the result resolves when its record is accepted."""
-        pending = WaitingSend(self)
+        pending = WaitingSend(self, call.follower)
         # First: without memory for the result of the caller, there must be no record.
         sending: Sending[Any] = sending_of(pending, wants_metadata)
         try:
@@ -239,6 +251,8 @@ class Intake:
                 # First: a tracer receives a name, and no object of the user's.
                 topic = checked_topic(record.topic)
                 context = self.contexts.of_call(topic)
+                if call.follower is not None:
+                    context = self.contexts.followed(context, call.follower)
                 if context is not None:
                     pending.trace_by(context.trace)
                 timeout = checked_seconds("timeout", call.timeout)
@@ -349,6 +363,8 @@ class Intake:
             with Reading(record.topic):
                 topic = checked_topic(record.topic)
             context = self.contexts.of_call(topic)
+            if call.follower is not None:
+                context = self.contexts.followed(context, call.follower)
             trace = None if context is None else context.trace
             delivery = self._taken_now(record, topic, context, timeout)
         except KafkaError as error:

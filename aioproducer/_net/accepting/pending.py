@@ -38,6 +38,7 @@ class Pending:
         "delivery",
         "error",
         "finished",
+        "on_end",
         "on_withdraw",
     )
 
@@ -53,6 +54,8 @@ class Pending:
         self.finished = False
         self.error: BaseException | None = None
         self.on_withdraw: Callable[[], None] | None = None
+        # Called once with this object, when the call has ended: accepted, refused or withdrawn.
+        self.on_end: Callable[[Pending], object] | None = None
 
     def accept(self, delivery: Delivery) -> None:
         """The record has its place."""
@@ -68,6 +71,9 @@ class Pending:
         self.on_withdraw = None
         if self._waiter is not None:
             wake(self._waiter)
+        if self.on_end is not None:
+            on_end, self.on_end = self.on_end, None
+            on_end(self)
 
     def refuse(self, error: BaseException) -> None:
         """The record will not be accepted."""
@@ -91,6 +97,11 @@ class Pending:
         if self._pace():
             await _one_turn()
         return self.delivery
+
+    def take_error(self) -> BaseException | None:
+        """The refusal of a call that has ended; it counts as told."""
+        self._told = True
+        return self.error
 
     def withdraw(self) -> None:
         """The caller went away: records that are not accepted yet are withdrawn."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from aioproducer._callers.refusals import refusal_of
 from aioproducer._state.admission.checking import (
@@ -56,6 +57,13 @@ class Serializing:
         self.is_awaited = any(serializer.is_coroutine for serializer in self._both())
         self._accumulator = engine.accumulator
         self._preparing = engine.preparing
+
+    def without_user_code(self) -> Self:
+        """The same without serializers."""
+        bare = copy.copy(self)
+        bare.key = bare.value = None
+        bare.is_awaited = False
+        return bare
 
     def _both(self) -> tuple[Bound, ...]:
         return tuple(serializer for serializer in (self.key, self.value) if serializer is not None)

@@ -93,6 +93,7 @@ def stats_of(engine: Engine, intake: Intake, accepted_records: int, accepted_byt
         },
         topics=topics,
         failures=failures,
+        dead_letters=dict(copied(tally.dead_letters.items())),
         suspected_data_losses=tally.suspected_losses,
         batches=tally.batches,
         batches_split=tally.batches_split,

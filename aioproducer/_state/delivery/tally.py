@@ -59,6 +59,8 @@ class Tally:
     topics: CountsByTopic = attrs.Factory(CountsByTopic)
     # Failed records by topic, name of the error and outcome.
     failed_by_kind: Counter[tuple[str, str, Outcome]] = attrs.Factory(Counter)
+    # Records that were set aside, by the topic that they were meant for.
+    dead_letters: Counter[str] = attrs.Factory(Counter)
     queue_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
     request_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
     delivery_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
@@ -134,6 +136,11 @@ class Tally:
         kind = (self.topics.name_of(topic), error_name(error), error.outcome)
         is_counted = kind in self.failed_by_kind or len(self.failed_by_kind) < MOST_KINDS
         return kind if is_counted else (OTHER_TOPICS, *kind[1:])
+
+    def set_aside(self, topic: str) -> None:
+        """The dead letter of a record is written."""
+        is_counted = topic in self.dead_letters or len(self.dead_letters) < MOST_TOPICS
+        self.dead_letters[topic if is_counted else OTHER_TOPICS] += 1
 
     def went_wrong(self, error: BaseException, now: float) -> None:
         """A record or a broker had an error."""

@@ -1,0 +1,67 @@
+"""The calls of a producer that `aioproducer.outlets` is made of: records that are followed, and dead letters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aioproducer._net.accepting.intake import Call
+from aioproducer.errors import StateError
+
+if TYPE_CHECKING:
+    from aioproducer._core import Delivery, Sending
+    from aioproducer._net.accepting.contexts import Follower
+    from aioproducer._net.accepting.intake import Intake
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer.records import Headers
+
+
+class OutletCalls:
+    """The calls of `Producer` that send a record with a follower, or the dead letter of one."""
+
+    _engine: Engine | None
+    _intake: Intake | None
+
+    def _usable(self) -> Engine:
+        """The engine of a producer that takes records now, or the reason why it does not."""
+        raise NotImplementedError
+
+    def _is_followed(self) -> bool:
+        """True when records need a follower: their bytes are made by user code, or their refusal ends a transaction."""
+        intake, engine = self._intake, self._engine
+        return intake is None or engine is None or not intake.plain or engine.transactions is not None
+
+    def _send_followed(self, follower: Follower, *arguments: Any) -> Sending[Delivery]:
+        """`send()` with the positional arguments of a `Call`, and a follower."""
+        self._usable()
+        assert self._intake is not None  # noqa: S101  # made by start()
+        return self._intake.take(Call(*arguments)._replace(follower=follower), wants_metadata=False)
+
+    def _send_now_followed(self, follower: Follower, *arguments: Any) -> Delivery:
+        """The same of `send_nowait()`."""
+        self._usable()
+        assert self._intake is not None  # noqa: S101  # made by start()
+        return self._intake.take_now(Call(*arguments)._replace(follower=follower))
+
+    def _set_aside(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers
+    ) -> Sending[Delivery]:
+        """Send a record that no user code sees; it waits for room."""
+        self._usable()
+        assert self._intake is not None  # noqa: S101  # made by start()
+        call = Call(topic, value, key, None, None, headers, None)
+        return self._intake.without_user_code().take(call, wants_metadata=False)
+
+    def _set_aside_now(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers
+    ) -> Delivery:
+        """The same without waiting."""
+        self._usable()
+        assert self._intake is not None  # noqa: S101  # made by start()
+        call = Call(topic, value, key, None, None, headers, None)
+        return self._intake.without_user_code().take_now(call)
+
+    def _count_dead_letter(self, topic: str) -> None:
+        """A dead letter is written, of a record that was meant for this topic."""
+        if self._engine is None:
+            raise StateError("the producer was not started")
+        self._engine.tally.set_aside(topic)

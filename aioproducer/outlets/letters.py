@@ -1,0 +1,137 @@
+"""The form of a dead letter: a record that was not written, and its error in headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from aioproducer.errors import KafkaError, RecordTooLargeError, text_of
+from aioproducer.outcome import Outcome
+
+__all__ = ["Letter", "letter_of"]
+
+PREFIX: Final = "aioproducer."
+MOST_OF_A_VALUE: Final = 65_536
+MOST_OF_AN_ERROR: Final = 2_048
+
+PlainHeaders = list[tuple[str, bytes | None]]
+
+
+@attrs.frozen
+class Letter:
+    """The key, value and headers of a dead letter."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: PlainHeaders
+
+
+def letter_of(
+    topic: object,
+    value: Any,
+    key: Any,
+    headers: Any,
+    error: BaseException,
+    *,
+    limit: int,
+    partition: int | None = None,
+    timestamp: object = None,
+) -> Letter:
+    """The dead letter of a record that was meant for `topic` and failed with `error`.
+
+    `limit`: the largest size of a record in bytes; key, value and headers have a quarter of it each, at most 64 KiB.
+    """
+    most = min(MOST_OF_A_VALUE, limit // 4)
+    is_too_large = isinstance(error, RecordTooLargeError)
+    own_value, of_value = _part("value", value, most, is_too_large=is_too_large)
+    own_key, of_key = _part("key", key, most)
+    facts: PlainHeaders = [(f"{PREFIX}topic", _text(topic, MOST_OF_AN_ERROR))]
+    if partition is not None:
+        facts.append((f"{PREFIX}partition", _text(partition)))
+    if timestamp is not None:
+        facts.append((f"{PREFIX}timestamp", _text(_milliseconds(timestamp))))
+    facts += [
+        (f"{PREFIX}error", _text(text_of(error), min(MOST_OF_AN_ERROR, most))),
+        (f"{PREFIX}error.class", type(error).__name__.encode()),
+        (f"{PREFIX}outcome", outcome_of(error).name.lower().encode()),
+    ]
+    return Letter(own_key, own_value, [*_fitting(headers, most), *facts, *of_value, *of_key])
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """The outcome of a record that failed with this error; an error of another library came before the send."""
+    return error.outcome if isinstance(error, KafkaError) else Outcome.NOT_WRITTEN
+
+
+def _part(
+    name: str, data: Any, most: int, *, is_too_large: bool = False
+) -> tuple[bytes | None, PlainHeaders]:
+    """A key or value as bytes of at most this size, and the headers that tell how they were made."""
+    if data is None:
+        return None, []
+    facts: PlainHeaders = []
+    plain = _bytes(data)
+    if plain is None:
+        facts.append((f"{PREFIX}{name}.repr", type(data).__name__.encode()))
+        plain = _text(_repr(data))
+    if is_too_large or len(plain) > most:
+        facts.append((f"{PREFIX}{name}.bytes", _text(len(plain))))
+    return plain[:most], facts
+
+
+def _bytes(data: Any) -> bytes | None:
+    try:
+        return bytes(memoryview(data))
+    except (TypeError, ValueError, BufferError):
+        return None
+
+
+def _repr(data: Any) -> str:
+    try:
+        return repr(data)
+    except Exception as error:  # noqa: BLE001  # an object of the user's
+        return f"<{type(data).__name__}: repr() raised {type(error).__name__}>"
+
+
+def _text(text: object, most: int | None = None) -> bytes:
+    return str(text).encode(errors="backslashreplace")[:most]
+
+
+def _milliseconds(timestamp: object) -> object:
+    return int(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp
+
+
+def _fitting(headers: Any, most: int) -> PlainHeaders:
+    """The headers of the record, as far as they are valid and fit: they may be its fault."""
+    found: PlainHeaders = []
+    for pair in _pairs(headers):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not isinstance(pair[0], str):
+            continue
+        name, value = pair
+        plain = None if value is None else _bytes(value)
+        most -= len(name) * 4 + len(plain or b"")
+        if most >= 0 and _is_text(name) and (plain is not None or value is None):
+            found.append((name, plain))
+    return found
+
+
+def _pairs(headers: Any) -> list[Any]:
+    try:
+        return list(headers.items()) if hasattr(headers, "items") else _listed(headers)
+    except Exception:  # noqa: BLE001  # an object of the user's
+        return []
+
+
+def _listed(headers: Any) -> list[Any]:
+    return list(headers) if isinstance(headers, Iterable) else []
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,28 @@
+"""The errors that set a record aside: those whose reason is in the record."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aioproducer.errors import BrokerError, DeliveryError, KafkaError, RecordError
+from aioproducer.outcome import Outcome
+
+__all__ = ["OF_THE_RECORD", "is_of_the_record"]
+
+# A broker's errors about the contents of a record: MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD.
+OF_THE_RECORD: Final = frozenset({10, 32, 87})
+
+
+def is_of_the_record(error: BaseException) -> bool:
+    """True for an error that the same record would meet each time; never for one with an unknown outcome.
+
+    An error that may not repeat itself is not of the record, such as that of a serializer whose registry is down.
+    """
+    if not isinstance(error, KafkaError) or error.outcome is not Outcome.NOT_WRITTEN or error.retriable:
+        return False
+    if isinstance(error, BrokerError):
+        return error.code in OF_THE_RECORD
+    if isinstance(error, DeliveryError):
+        # A record of `send_nowait` that was refused when its topic became known.
+        return isinstance(error.cause, RecordError) and is_of_the_record(error.cause)
+    return isinstance(error, RecordError)

@@ -1,0 +1,466 @@
+"""Dead letters: each record ends in exactly one way, and only records that can never be written are set aside."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from aioproducer import (
+    ConfigurationError,
+    DeliveryTimeoutError,
+    KafkaError,
+    Outcome,
+    Producer,
+    Record,
+    RecordError,
+    RecordTooLargeError,
+    SerializationError,
+    StateError,
+    TransactionAbortedError,
+)
+from aioproducer.interceptors import Interceptor
+from aioproducer.outlets import DeadLetters, SentRecord
+from aioproducer.serializers import NotPrepared
+from aioproducer.testing import EmbeddedKafka, MockProducer
+from tests.api.conftest import Make
+from tests.api.support import LIMIT, turns, values, warm
+
+DEAD = "dead"
+TOO_LARGE = b"x" * 2_000_000
+
+
+def headers_of(record: Any) -> dict[str, bytes | None]:
+    """The headers of a written record."""
+    return dict(record.headers)
+
+
+@pytest.fixture(autouse=True)
+def topic_of_dead_letters(kafka: EmbeddedKafka) -> None:
+    """The topic exists."""
+    kafka.create_topic(DEAD, 1)
+
+
+@pytest.fixture
+async def producer(make: Make) -> Producer[Any, Any]:
+    """A producer that knows the topics."""
+    return await warm(make())
+
+
+@pytest.fixture
+def letters(producer: Producer[Any, Any]) -> DeadLetters:
+    """Its dead letters."""
+    return DeadLetters(producer, DEAD)
+
+
+async def test_a_record_that_is_written(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """Its metadata are those of the record, and there is no dead letter."""
+    metadata = await letters.send_and_wait("one", b"a", key=b"k")
+    assert (metadata.topic, metadata.offset) == ("one", 0)
+    sent = letters.send("one", b"b")
+    assert sent.outcome is Outcome.PENDING
+    assert await sent.wait(LIMIT) is Outcome.ACKED
+    assert not sent.dead_lettered
+    assert values(kafka, DEAD) == []
+    assert letters.producer.stats().dead_letters == {}
+
+
+async def test_a_record_that_is_too_large(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """Its value is cut, and the headers tell everything."""
+    sent = letters.send("one", TOO_LARGE, key=b"k", partition=0, timestamp=5, headers=[("a", b"1")])
+    metadata = await sent
+    assert (metadata.topic, sent.dead_lettered, sent.outcome) == (DEAD, True, Outcome.NOT_WRITTEN)
+    (letter,) = kafka.records(DEAD)
+    assert letter.value == b"x" * 65_536
+    assert letter.key == b"k"
+    found = headers_of(letter)
+    assert b"2000" in (found.pop("aioproducer.error") or b"")
+    assert found == {
+        "a": b"1",
+        "aioproducer.topic": b"one",
+        "aioproducer.partition": b"0",
+        "aioproducer.timestamp": b"5",
+        "aioproducer.error.class": b"RecordTooLargeError",
+        "aioproducer.outcome": b"not_written",
+        "aioproducer.value.bytes": b"2000000",
+    }
+    assert values(kafka) == []
+    assert letters.producer.stats().dead_letters == {"one": 1}
+
+
+@pytest.mark.parametrize("name", ["MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"])
+async def test_a_broker_that_refuses_the_record(
+    kafka: EmbeddedKafka, letters: DeadLetters, name: str
+) -> None:
+    """The dead letter has the bytes of the record, and the broker's error."""
+    kafka.faults.error(name, api="Produce", topic="one")
+    sent = letters.send("one", b"a", key=b"k", headers={"a": b"1"})
+    assert (await sent).topic == DEAD
+    (letter,) = kafka.records(DEAD)
+    assert (letter.key, letter.value) == (b"k", b"a")
+    assert headers_of(letter)["aioproducer.partition"] == b"0"
+    assert name.encode() in (headers_of(letter)["aioproducer.error"] or b"")
+    assert values(kafka) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "INVALID_REQUIRED_ACKS"]
+)
+async def test_other_refusals_are_raised(kafka: EmbeddedKafka, letters: DeadLetters, name: str) -> None:
+    """The fault is not that of the record."""
+    kafka.faults.error(name, api="Produce", topic="one", times=None)
+    with pytest.raises(KafkaError, match=name):
+        await letters.send_and_wait("one", b"a")
+    assert values(kafka, DEAD) == []
+
+
+async def test_an_unknown_outcome_is_never_set_aside(kafka: EmbeddedKafka, make: Make) -> None:
+    """The record may be written: not even `when` may set it aside, nor `put()`."""
+    producer = await warm(make(request_timeout_ms=1_000, delivery_timeout_ms=10_000))
+    letters = DeadLetters(producer, DEAD, when=lambda _: True)
+    kafka.faults.delay(topic="one", times=None)
+    sent = letters.send("one", b"a", timeout=0.2)
+    with pytest.raises(DeliveryTimeoutError) as raised:
+        await sent
+    assert (sent.outcome, sent.dead_lettered) == (Outcome.UNKNOWN, False)
+    with pytest.raises(RecordError, match="may be written"):
+        letters.put(Record("one", b"a"), raised.value)
+    kafka.faults.heal()
+    assert values(kafka, DEAD) == []
+
+
+async def test_time_outs_are_not_set_aside(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """A topic that does not become known is no fault of the record."""
+    kafka.faults.delay(api="Metadata", topic="new", times=None)
+    with pytest.raises(TimeoutError):
+        await letters.send_and_wait("new", b"a", max_block=0.05)
+    kafka.faults.heal()
+    assert values(kafka, DEAD) == []
+
+
+async def test_a_rule_of_the_user(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """`when` replaces the rule, is asked once, and its own failure sets nothing aside."""
+    asked: list[KafkaError] = []
+
+    def only_authorization(error: KafkaError) -> bool:
+        asked.append(error)
+        return "AUTHORIZATION" in str(error)
+
+    letters = DeadLetters(producer, DEAD, when=only_authorization)
+    with pytest.raises(RecordTooLargeError):
+        await letters.send_and_wait("one", TOO_LARGE)
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce", topic="one")
+    assert (await letters.send_and_wait("one", b"a")).topic == DEAD
+    assert len(asked) == 2
+
+    def broken(_: KafkaError) -> bool:
+        raise ZeroDivisionError
+
+    with pytest.raises(RecordTooLargeError):
+        await DeadLetters(producer, DEAD, when=broken).send_and_wait("one", TOO_LARGE)
+    assert "when() of DeadLetters failed" in caplog.text
+
+
+async def test_a_topic_by_record(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """The function gets the record as it was given; if it fails, the record's own error is raised."""
+    letters = DeadLetters(producer, lambda record: f"{record.topic}.dead")
+    assert (await letters.send_and_wait("one", TOO_LARGE)).topic == "one.dead"
+
+    def broken(_: Record[Any, Any]) -> str:
+        raise ZeroDivisionError("of the user")
+
+    with pytest.raises(RecordTooLargeError) as raised:
+        await DeadLetters(producer, broken).send_and_wait("one", TOO_LARGE)
+    assert raised.value.__notes__ == ["its dead letter was not written: of the user"]
+
+
+async def test_a_dead_letter_that_fails_leads_to_no_other(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any]
+) -> None:
+    """The error of the record is raised, with a note."""
+    letters = DeadLetters(producer, DEAD, when=lambda _: True)
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic=DEAD, times=None)
+    sent = letters.send("one", TOO_LARGE)
+    with pytest.raises(RecordTooLargeError) as raised:
+        await sent
+    assert "its dead letter was not written: INVALID_RECORD" in raised.value.__notes__[0]
+    assert (sent.outcome, sent.dead_lettered) == (Outcome.NOT_WRITTEN, False)
+    assert values(kafka, DEAD) == []
+    assert producer.stats().dead_letters == {}
+
+
+class Seen(Interceptor):
+    """Notes the topics of all records."""
+
+    def __init__(self) -> None:
+        self.topics: list[str] = []
+
+    def on_send(self, record: Record[Any, Any], /) -> Record[Any, Any]:
+        self.topics.append(record.topic)
+        return Record(record.topic, record.value, headers=[("by", b"interceptor")])
+
+    def on_acknowledgement(self, metadata: Any, error: BaseException | None, /) -> None:
+        self.topics.append(f"{metadata.topic if metadata else error.__class__.__name__}!")
+
+
+async def test_serializers_and_interceptors_do_not_see_it(kafka: EmbeddedKafka, make: Make) -> None:
+    """Its bytes are those that the serializer made; its headers those of the record."""
+    seen = Seen()
+    called: list[Any] = []
+
+    def serialize(data: Any) -> bytes:
+        called.append(data)
+        return json.dumps(data).encode()
+
+    producer = await warm(make(interceptors=[seen], value_serializer=serialize))
+    letters = DeadLetters(producer, DEAD)
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic="one")
+    assert (await letters.send_and_wait("one", {"a": 1})).topic == DEAD
+    assert called == [{"a": 1}]
+    assert seen.topics == ["one", "BrokerError!"]
+    (letter,) = kafka.records(DEAD)
+    assert letter.value == b'{"a": 1}'
+    assert headers_of(letter)["by"] == b"interceptor"
+
+
+async def test_what_could_not_be_encoded(kafka: EmbeddedKafka, make: Make) -> None:
+    """Its repr is set aside, cut like a value."""
+
+    def broken(data: Any) -> bytes:
+        raise ValueError(f"no bytes for {len(data)} items")
+
+    letters = DeadLetters(await warm(make(value_serializer=broken)), DEAD)
+    await letters.send_and_wait("one", list(range(100_000)))
+    (letter,) = kafka.records(DEAD)
+    assert letter.value is not None
+    assert letter.value.startswith(b"[0, 1, 2,")
+    found = headers_of(letter)
+    assert (len(letter.value), found["aioproducer.value.repr"]) == (65_536, b"list")
+    assert found["aioproducer.value.bytes"] == str(len(repr(list(range(100_000))))).encode()
+    assert found["aioproducer.error.class"] == b"SerializationError"
+
+
+async def test_too_large_when_serialized(kafka: EmbeddedKafka, make: Make) -> None:
+    """The bytes are kept, not the repr of the object."""
+    letters = DeadLetters(await warm(make(value_serializer=lambda text: text.encode())), DEAD)
+    await letters.send_and_wait("one", "y" * 2_000_000)
+    (letter,) = kafka.records(DEAD)
+    assert letter.value == b"y" * 65_536
+    assert "aioproducer.value.repr" not in headers_of(letter)
+
+
+async def test_a_serializer_that_may_succeed_later(kafka: EmbeddedKafka, make: Make) -> None:
+    """A registry that is down is no fault of the record."""
+
+    class Registry:
+        def serialize(self, topic: str, headers: object, data: object) -> bytes:
+            raise NotPrepared
+
+        async def prepare(self, topic: str, headers: object, data: object) -> None:
+            raise SerializationError("the registry is down", retriable=True)
+
+    letters = DeadLetters(await warm(make(value_serializer=Registry())), DEAD)
+    with pytest.raises(SerializationError):
+        await letters.send_and_wait("one", "a")
+    assert values(kafka, DEAD) == []
+
+
+async def test_the_bytes_at_the_call_are_kept(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """A buffer that the caller changes later does not change the dead letter."""
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic="one")
+    value = bytearray(b"before")
+    sent = letters.send("one", value)
+    value[:] = b"behind"
+    await sent
+    assert values(kafka, DEAD) == [b"before"]
+
+
+async def test_put(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """A record is set aside with any error, at once."""
+    record = Record("one", b"a", key=b"k", timestamp=7, headers=[("a", None)])
+    delivery = letters.put(record, ValueError("the order has no customer"))
+    metadata = await delivery
+    assert metadata.topic == DEAD
+    (letter,) = kafka.records(DEAD)
+    assert (letter.key, letter.value) == (b"k", b"a")
+    assert headers_of(letter) == {
+        "a": None,
+        "aioproducer.topic": b"one",
+        "aioproducer.timestamp": b"7",
+        "aioproducer.error": b"the order has no customer",
+        "aioproducer.error.class": b"ValueError",
+        "aioproducer.outcome": b"not_written",
+    }
+    assert letters.producer.stats().dead_letters == {"one": 1}
+    with pytest.raises(RecordError, match="takes a Record"):
+        letters.put({"topic": "one"}, ValueError())  # type: ignore[arg-type]
+
+
+async def test_one_that_was_put_and_is_not_written(
+    kafka: EmbeddedKafka, letters: DeadLetters, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its delivery raises, it is not counted, and the log tells it."""
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic=DEAD)
+    with pytest.raises(KafkaError):
+        await letters.put(Record("one", b"a"), ValueError())
+    await turns(2)
+    assert letters.producer.stats().dead_letters == {}
+    assert "a dead letter failed for 1 record" in caplog.text
+
+
+async def test_in_a_transaction_it_is_a_part_of_it(kafka: EmbeddedKafka, make: Make) -> None:
+    """The transaction is committed with the dead letter, or aborted with it."""
+    producer = make(transactional_id="tx", value_serializer=lambda data: data.encode())
+    await producer.start(wait_ready=LIMIT)
+    letters = DeadLetters(producer, DEAD)
+    async with producer.transaction():
+        assert (await letters.send_and_wait("one", "a")).topic == "one"
+        assert (await letters.send_and_wait("one", None)).topic == DEAD
+        sent = letters.send("one", "z" * 2_000_000)
+    assert await sent.wait(LIMIT) is Outcome.NOT_WRITTEN
+    assert sent.dead_lettered
+    assert (values(kafka), len(values(kafka, DEAD))) == ([b"a"], 2)
+    with pytest.raises(ZeroDivisionError):
+        async with producer.transaction():
+            assert (await letters.send_and_wait("one", 5)).topic == DEAD
+            raise ZeroDivisionError
+    assert len(values(kafka, DEAD)) == 2
+
+
+async def test_a_refusal_by_a_broker_ends_the_transaction(kafka: EmbeddedKafka, make: Make) -> None:
+    """It can only be aborted then, and takes no dead letter: the error of the record is raised."""
+    producer = make(transactional_id="tx")
+    await producer.start(wait_ready=LIMIT)
+    letters = DeadLetters(producer, DEAD)
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic="one")
+    with pytest.raises(TransactionAbortedError):
+        async with producer.transaction():
+            sent = letters.send("one", b"a")
+            await sent.wait(LIMIT)
+    assert (sent.outcome, sent.dead_lettered) == (Outcome.NOT_WRITTEN, False)
+    assert values(kafka, DEAD) == []
+
+
+async def test_a_transaction_fails_with_what_is_not_set_aside(make: Make) -> None:
+    """As without dead letters."""
+    producer = make(transactional_id="tx")
+    await producer.start(wait_ready=LIMIT)
+    letters = DeadLetters(producer, DEAD, when=lambda _: False)
+    with pytest.raises(TransactionAbortedError):
+        async with producer.transaction():
+            with pytest.raises(RecordTooLargeError):
+                await letters.send_and_wait("one", TOO_LARGE)
+
+
+async def test_a_cancelled_wait(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """A record that is not accepted yet is withdrawn, and not set aside; an accepted one goes on."""
+    letters = DeadLetters(producer, DEAD, when=lambda _: True)
+    kafka.faults.delay(api="Metadata", topic="new", times=None)
+    task = asyncio.create_task(letters.send_and_wait("new", b"a"))
+    await turns(3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    kafka.faults.heal()
+    task = asyncio.create_task(letters.send_and_wait("one", b"b"))
+    await turns(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await producer.flush(LIMIT)
+    assert (values(kafka), values(kafka, "new"), values(kafka, DEAD)) == ([b"b"], [], [])
+
+
+async def test_a_handle_outlives_its_waits(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """Waiting with a time limit, or a cancelled wait, changes nothing."""
+    held = kafka.faults.delay(times=None)
+    sent = letters.send("one", b"a")
+    assert await sent.wait(0.01) is Outcome.PENDING
+    assert not sent.done()
+    assert "pending" in repr(sent)
+    task = asyncio.ensure_future(sent)
+    await turns(1)
+    task.cancel()
+    held.release()
+    assert (await sent).topic == "one"
+    assert sent.done()
+    assert "acked" in repr(sent)
+
+
+async def test_a_closed_producer(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Its refusal is raised, whatever `when` says."""
+    letters = DeadLetters(producer, DEAD, when=lambda _: True)
+    await producer.close()
+    with pytest.raises(StateError, match="closed"):
+        await letters.send_and_wait("one", b"a")
+    with pytest.raises(StateError, match="closed"):
+        letters.put(Record("one", b"a"), ValueError())
+
+
+async def test_an_outcome_that_nobody_reads(
+    letters: DeadLetters, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A loss is logged, a record that was set aside is not."""
+    letters.send("one", TOO_LARGE)
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce", topic="one")
+    letters.send("one", b"b")
+    with caplog.at_level(logging.ERROR, "aioproducer"):
+        await letters.producer.flush(LIMIT)
+        await turns(5)
+        gc.collect()
+    lines = [line for line in caplog.messages if "neither written nor set aside" in line]
+    assert len(lines) == 1
+    assert "TOPIC_AUTHORIZATION_FAILED" in lines[0]
+
+
+async def test_gapless(kafka: EmbeddedKafka, make: Make) -> None:
+    """A record that was set aside leaves no gap behind."""
+    letters = DeadLetters(await warm(make(gapless=True)), DEAD)
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic="one")
+    assert (await letters.send_and_wait("one", b"a")).topic == DEAD
+    assert (await letters.send_and_wait("one", b"b")).topic == "one"
+
+
+def test_wrong_arguments() -> None:
+    """They are refused where they are given."""
+    producer: Producer = Producer("localhost:1")
+
+    async def later(_: object) -> bool:
+        return True
+
+    for arguments, text in [
+        ((object(), DEAD), "takes a Producer"),
+        ((producer, "no name"), "must consist of"),
+        ((producer, 5), "topic must be a name"),
+        ((producer, later), "topic must be a name"),
+    ]:
+        with pytest.raises(ConfigurationError, match=text):
+            DeadLetters(*arguments)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="when must be"):
+        DeadLetters(producer, DEAD, when=later)  # type: ignore[arg-type]
+    assert repr(DeadLetters(producer, DEAD)) == "<DeadLetters to 'dead'>"
+
+
+async def test_the_mock() -> None:
+    """The mock is a producer: orders of the test lead to dead letters as real refusals do."""
+    async with MockProducer() as producer:
+        letters: DeadLetters[Any, Any] = DeadLetters(producer, DEAD)
+        assert (await letters.send_and_wait("one", b"a")).topic == "one"
+        assert (await letters.send_and_wait("one", 5)).topic == DEAD
+        assert await letters.put(Record("one", b"c"), ValueError())
+        assert [record.value for record in producer.history if record.topic == DEAD] == [b"5", b"c"]
+        assert producer.stats().dead_letters == {"one": 2}
+    async with MockProducer(auto_complete=False) as producer:
+        letters = DeadLetters(producer, DEAD)
+        sent = letters.send("one", b"b")
+        assert isinstance(sent, SentRecord)
+        producer.fail_next(RecordTooLargeError("too large", size=10))
+        await producer.wait_pending()
+        producer.complete_next(topic=DEAD)
+        assert (await sent).topic == DEAD
