@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from aioproducer._core import BatchDelivery, Delivery, Sending
     from aioproducer._net.transactions.transactions import Transactions
     from aioproducer.config import BootstrapServers, ConfigProvider, Settings
+    from aioproducer.outlets.dead_letters import DeadLetters
     from aioproducer.records import (
         BatchResult,
         BytesLike,
@@ -302,14 +303,18 @@ class Producer(
         records: Iterable[Record[Any, Any]] | AsyncIterable[Record[Any, Any]],
         *,
         on_progress: Callable[[int], object] | None = None,
+        dead_letters: DeadLetters[Any, Any] | None = None,
     ) -> BatchResult:
         """Send every `Record` of an iterable or async iterable with bounded memory, and wait for all of them.
 
         `on_progress` is called now and then with the number of records that have their outcome. The result has counts
-        and, by index, the errors; offsets and partitions are not kept.
+        and, by index, the errors; offsets and partitions are not kept. `dead_letters` (of `aioproducer.outlets`) set
+        records aside that can never be written.
         """
         engine = self._usable()
-        result = await send_stream(self, records, on_progress)
+        if dead_letters is not None:
+            self._check_letters(dead_letters)
+        result = await send_stream(self, records, on_progress, dead_letters)
         engine.machines.losses.gaps_seen()
         return result
 

@@ -182,7 +182,8 @@ class BatchResult:
     """The fates of many records; `offsets` and `partitions` are by index, -1 where there is none.
 
     `errors` has an entry for each index that failed, and only for these. `send_all` leaves `offsets` and
-    `partitions` empty, because it may have sent more records than fit in memory.
+    `partitions` empty, because it may have sent more records than fit in memory. Records that it has set aside are counted
+    as `dead_lettered` alone, and have no entry in `errors`.
     """
 
     # Arrays become lists on access: ten thousand unused integers would cost more than their sends.
@@ -192,6 +193,7 @@ class BatchResult:
     acked: int = 0
     not_written: int = 0
     unknown: int = 0
+    dead_lettered: int = 0
 
     @property
     def offsets(self) -> Sequence[int]:

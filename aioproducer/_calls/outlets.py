@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._net.accepting.intake import Call
-from aioproducer.errors import StateError
+from aioproducer.errors import ConfigurationError, StateError
 
 if TYPE_CHECKING:
     from aioproducer._core import Delivery, Sending
     from aioproducer._net.accepting.contexts import Follower
     from aioproducer._net.accepting.intake import Intake
     from aioproducer._net.runtime.engine import Engine
+    from aioproducer.config import ProducerConfig
     from aioproducer.records import Headers
 
 
 class OutletCalls:
     """The calls of `Producer` that send a record with a follower, or the dead letter of one."""
 
+    config: ProducerConfig
     _engine: Engine | None
     _intake: Intake | None
 
@@ -59,6 +61,14 @@ class OutletCalls:
         assert self._intake is not None  # noqa: S101  # made by start()
         call = Call(topic, value, key, None, None, headers, None)
         return self._intake.without_user_code().take_now(call)
+
+    def _check_letters(self, letters: Any) -> None:
+        """Refuse an object that is no `DeadLetters`, or one whose letters would not be a part of the transaction."""
+        producer = getattr(letters, "producer", None)
+        if producer is None or not hasattr(letters, "send_by"):
+            raise ConfigurationError(f"dead_letters takes DeadLetters, not {type(letters).__name__}")
+        if producer is not self and self.config.transactional_id is not None:
+            raise ConfigurationError("dead letters of another producer are no part of this one's transaction")
 
     def _count_dead_letter(self, topic: str) -> None:
         """A dead letter is written, of a record that was meant for this topic."""

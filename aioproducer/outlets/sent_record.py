@@ -139,13 +139,21 @@ class SentRecord:
         else:
             self._on_settled = call
 
-    async def accepted(self) -> SentRecord:
+    def fate(self) -> tuple[Outcome, KafkaError | None, bool]:
+        """The outcome, the error of a record that is neither written nor set aside, and whether it is set aside."""
+        return self.outcome, None if self._is_aside else self._error, self.dead_lettered
+
+    async def placed(self) -> None:
         """Wait until the record has its place, or its end. Cancelled before that, the record is withdrawn."""
         try:
             await self._until(lambda: self._is_placed)
         except asyncio.CancelledError:
             self.withdraw()
             raise
+
+    async def accepted(self) -> SentRecord:
+        """The same; raises the error of a record that has ended without being written or set aside."""
+        await self.placed()
         if self._is_settled and self._error is not None and not self._is_aside:
             await self._metadata()
         return self

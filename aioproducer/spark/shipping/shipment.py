@@ -12,15 +12,13 @@ import attrs
 import pyarrow.compute as pc
 
 from aioproducer import BatchDelivery, BrokerError, DeliveryError, KafkaError, Outcome, Producer, RecordError
+from aioproducer.outlets.rule import OF_THE_RECORD
 from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipping.columns import Layout, Parcel
 from aioproducer.spark.shipping.dead_letters import dead_letter
 from aioproducer.spark.shipping.inspection import NO_TOPIC, Inspection
 
 __all__ = ["RowsRefusedError", "Shipment", "Written"]
-
-# A broker's errors about the contents of a record: too large, invalid timestamp, invalid record.
-OF_THE_RECORD = frozenset({10, 32, 87})
 
 
 @attrs.define

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -464,3 +465,50 @@ async def test_the_mock() -> None:
         await producer.wait_pending()
         producer.complete_next(topic=DEAD)
         assert (await sent).topic == DEAD
+
+
+async def test_a_stream(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Records that are set aside are counted as such alone; others fail as without dead letters."""
+    letters = DeadLetters(producer, DEAD)
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce", topic="four", times=None)
+    records = [
+        Record("one", b"a"),
+        Record("one", TOO_LARGE),
+        Record("four", b"b"),
+        Record("one", b"c"),
+        "no record",
+    ]
+    result = await producer.send_all(records, dead_letters=letters)  # type: ignore[arg-type]
+    counts = (result.acked, result.dead_lettered, result.not_written, result.unknown)
+    assert counts == (2, 1, 2, 0)
+    assert sorted(result.errors) == [2, 4]
+    assert len(values(kafka, DEAD)) == 1
+    with pytest.raises(ConfigurationError, match="takes DeadLetters"):
+        await producer.send_all([], dead_letters=DEAD)  # type: ignore[arg-type]
+
+
+async def test_a_stream_whose_producer_ends(make: Make, kafka: EmbeddedKafka) -> None:
+    """The stream ends with it."""
+    producer = await warm(make())
+
+    async def records() -> AsyncIterator[Record[Any, Any]]:
+        yield Record("one", b"a")
+        await producer.close()
+        yield Record("one", b"b")
+
+    with pytest.raises(StateError, match="closed"):
+        await producer.send_all(records(), dead_letters=DeadLetters(producer, DEAD))
+
+
+async def test_a_stream_in_a_transaction(make: Make, kafka: EmbeddedKafka) -> None:
+    """It takes the letters of its own producer only."""
+    producer, other = make(transactional_id="tx"), make()
+    await producer.start(wait_ready=LIMIT)
+    async with producer.transaction():
+        with pytest.raises(ConfigurationError, match="no part of"):
+            await producer.send_all([], dead_letters=DeadLetters(other, DEAD))
+        result = await producer.send_all(
+            [Record("one", b"a"), Record("one", TOO_LARGE)], dead_letters=DeadLetters(producer, DEAD)
+        )
+    assert (result.acked, result.dead_lettered) == (1, 1)
+    assert (values(kafka), len(values(kafka, DEAD))) == ([b"a"], 1)
