@@ -25,6 +25,9 @@ HANDLES: Final = 40
 DAYS: Final = 1_000
 """Seeds of each kind of producer: a quarter of the time of the proof, and 3 of 14,000 of them found a defect."""
 WIDE: Final = 140
+CHECKPOINTS: Final = 200 if PROOF else 100
+"""The proof plays 10,000 of them."""
+DEAD_LETTERS: Final = 100 if PROOF else 20
 EVERY_TURN: Final = {"few": 29, "all": 2, "proof": 1}[EFFORT]
 """An interruption in every n-th turn of the loop."""
 SCENARIO: Final = 12

@@ -84,7 +84,7 @@ class Stream:
             dead_lettered=self.dead_lettered,
         )
 
-    def _count(self, index: int, delivery: Delivery | Sent) -> None:
+    def _count(self, index: int, delivery: Any) -> None:
         # A failure stays unseen until the whole stream is reported.
         if isinstance(delivery, Delivery):
             outcome, error = peek(delivery)

@@ -115,6 +115,12 @@ def _headers(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     show_default=True,
     help="End at the first failure, or send the other lines.",
 )
+@click.option(
+    "--dead-letters",
+    metavar="TOPIC",
+    callback=checked_topic,
+    help="A topic for records that can never be written; they are no failures then.",
+)
 @wait_option
 @click.option("--progress/--no-progress", default=None, help="On stderr.  [default: in a terminal]")
 def command(**flags: Any) -> int:
@@ -134,6 +140,7 @@ def _job(**flags: Any) -> Job:
         topic=flags["topic"],
         delimiter=flags["delimiter"],
         stops_at_failure=flags["on_error"] == "stop",
+        dead_letters=flags["dead_letters"],
         wait=flags["wait"],
         progress=flags["progress"],
     )

@@ -8,12 +8,13 @@ from contextlib import aclosing
 
 import attrs
 
-from aioproducer import Delivery, KafkaError, Outcome, Producer, StateError
+from aioproducer import KafkaError, Outcome, Producer, StateError
 from aioproducer.cli.produce.failures import Failures
 from aioproducer.cli.produce.reading_lines import Format, LineError, RawRecord
 from aioproducer.cli.produce.sources import Source
 from aioproducer.cli.produce.splitting import OVERLONG, Splitter
-from aioproducer.cli.watch import Watch
+from aioproducer.cli.watch import Sent, Watch
+from aioproducer.outlets import DeadLetters, SentRecord
 
 Place = tuple[str, int]
 
@@ -28,19 +29,25 @@ class Account:
     place: Place | None = None
     outcomes: dict[Outcome, int] = attrs.Factory(lambda: dict.fromkeys(Outcome, 0))
     failures: Failures = attrs.Factory(Failures)
+    sets_aside: bool = False
+    dead_lettered: int = 0
 
     @property
     def is_good(self) -> bool:
         """Whether all lines are acknowledged."""
         return not self.failures.count
 
-    def settled(self, arrived: list[tuple[Place, Delivery]]) -> None:
+    def settled(self, arrived: list[tuple[Place, Sent]]) -> None:
         """Count the outcomes of these records."""
         for place, delivery in arrived:
+            if isinstance(delivery, SentRecord) and delivery.dead_lettered:
+                self.dead_lettered += 1
+                continue
             outcome = delivery.outcome
             self.outcomes[outcome] += 1
             if outcome is not Outcome.ACKED:
-                self.failures.add(*place, str(delivery.exception()))
+                error = delivery.error if isinstance(delivery, SentRecord) else delivery.exception()
+                self.failures.add(*place, str(error))
 
     def refused(self, place: Place, reason: object) -> None:
         """Count a line that was not sent."""
@@ -51,9 +58,18 @@ class Account:
 class Feed:
     """Reads the sources one after the other, and sends their lines."""
 
-    def __init__(self, producer: Producer, form: Format, delimiter: bytes, *, stops_at_failure: bool) -> None:
-        self.account = Account()
-        self.watch: Watch[Place] = Watch(self.account.settled)
+    def __init__(
+        self,
+        producer: Producer,
+        form: Format,
+        delimiter: bytes,
+        *,
+        stops_at_failure: bool,
+        letters: DeadLetters | None = None,
+    ) -> None:
+        self.account = Account(sets_aside=letters is not None)
+        self._letters = letters
+        self.watch: Watch[Place, Sent] = Watch(self.account.settled)
         self._producer = producer
         self._form = form
         self._delimiter = delimiter
@@ -101,7 +117,15 @@ class Feed:
         if record is not None:
             await self._send(place, record)
 
+    async def settled(self) -> None:
+        """Wait until the records that may be set aside have their outcome."""
+        if self._letters is not None:
+            await self.watch.settled()
+
     async def _send(self, place: Place, record: RawRecord) -> None:
+        if self._letters is not None:
+            await self._send_with_letters(self._letters, place, record)
+            return
         call = self._producer.send(
             record.topic,
             record.value,
@@ -123,3 +147,21 @@ class Feed:
             else:
                 self.account.refused(place, "was not sent: interrupted")
             raise
+
+    async def _send_with_letters(self, letters: DeadLetters, place: Place, record: RawRecord) -> None:
+        sent = letters.send(
+            record.topic,
+            record.value,
+            key=record.key,
+            partition=record.partition,
+            timestamp=record.timestamp,
+            headers=record.headers,
+        )
+        try:
+            await sent.placed()
+            if isinstance(sent.error, StateError):
+                raise sent.error
+        finally:
+            # Interrupted: a record that is not accepted yet is withdrawn, and has its outcome.
+            self.watch.add(place, sent)
+        await asyncio.sleep(0)

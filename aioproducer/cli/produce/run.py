@@ -15,6 +15,7 @@ from aioproducer.cli.produce.reading_lines import Format
 from aioproducer.cli.produce.sources import Source, bytes_on_stdin
 from aioproducer.cli.running import Stop, every, heeding_signals
 from aioproducer.cli.terminal.screen import Screen
+from aioproducer.outlets import DeadLetters
 
 LOOK_EVERY = 0.1
 
@@ -29,6 +30,7 @@ class Job:
     topic: str | None
     delimiter: bytes
     stops_at_failure: bool
+    dead_letters: str | None
     wait: float
     progress: bool | None
 
@@ -44,10 +46,13 @@ async def produce(job: Job, screen: Screen) -> int:
     bytes_on_stdin()
     began = time.perf_counter()
     producer: Producer = Producer.from_config(job.config)
-    feed = Feed(producer, job.form, job.delimiter, stops_at_failure=job.stops_at_failure)
+    letters = None if job.dead_letters is None else DeadLetters(producer, job.dead_letters)
+    feed = Feed(producer, job.form, job.delimiter, stops_at_failure=job.stops_at_failure, letters=letters)
     with screen.log() as log, heeding_signals(lambda: _say_stopping(screen, job)) as stop:
         async with producer:
             await stop.unless_asked(reach(producer, job.topic, job.wait))
+            if job.dead_letters is not None:
+                await stop.unless_asked(reach(producer, job.dead_letters, job.wait))
             log.shown = True
             await _feed(job, screen, stop, producer, feed)
     return _conclude(screen, feed.account, stop, time.perf_counter() - began)
@@ -66,6 +71,7 @@ async def _feed(job: Job, screen: Screen, stop: Stop, producer: Producer, feed: 
         async with every(LOOK_EVERY, look):
             await stop.unless_asked(feed.run(job.sources))
             await stop.unless_asked(producer.flush())
+            await stop.unless_asked(feed.settled())
             await stop.close(producer)
         look()
 
@@ -85,8 +91,9 @@ def _say_stopping(screen: Screen, job: Job) -> None:
 def _conclude(screen: Screen, account: Account, stop: Stop, seconds: float) -> int:
     outcomes = account.outcomes
     acked = outcomes[Outcome.ACKED]
+    aside = f", {account.dead_lettered:,} set aside" if account.sets_aside else ""
     screen.say(
-        f"{acked:,} acked, {outcomes[Outcome.NOT_WRITTEN]:,} not written, {outcomes[Outcome.UNKNOWN]:,} unknown"
+        f"{acked:,} acked, {outcomes[Outcome.NOT_WRITTEN]:,} not written, {outcomes[Outcome.UNKNOWN]:,} unknown{aside}"
         f" in {seconds:.2f} s ({acked / seconds:,.0f} records/s)"
     )
     if stop.asked.is_set():

@@ -214,3 +214,25 @@ async def test_terminal_shows_a_bar_that_fits(kafka: EmbeddedKafka, tmp_path: Pa
     assert {len(bar) for bar in bars} == {columns}
     assert "100% 5.0 kB read, 1,000 acked" in bars[-1]
     assert SUMMARY.search(plain.replace("\r\n", "\n"))
+
+
+async def test_dead_letters(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """A line that can never be written is set aside: it is counted as such, and all is well."""
+    kafka.create_topic("dead", 1)
+    (tmp_path / "lines").write_bytes(b"a\n" + b"x" * 2_000_000 + b"\nb\n")
+    done = await produce(kafka, "-p", "0", "--dead-letters", "dead", tmp_path / "lines")
+    assert (done.code, done.err) == (0, "")
+    assert "2 acked, 0 not written, 0 unknown, 1 set aside in" in done.out
+    assert values(kafka) == [b"a", b"b"]
+    (letter,) = kafka.records("dead")
+    assert dict(letter.headers)["aioproducer.value.bytes"] == b"2000000"
+
+
+async def test_what_is_not_set_aside(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """Other failures are named as without dead letters."""
+    kafka.create_topic("dead", 1)
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce", topic="orders", times=None)
+    (tmp_path / "lines").write_bytes(b"a\n")
+    done = await produce(kafka, "-p", "0", "--dead-letters", "dead", tmp_path / "lines")
+    assert (done.code, "TOPIC_AUTHORIZATION_FAILED" in done.err) == (1, True)
+    assert "0 acked, 1 not written, 0 unknown, 0 set aside in" in done.out
