@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
@@ -21,6 +23,7 @@ import attrs
 
 from aioproducer import Delivery, Producer
 from aioproducer._core import ManualClock
+from aioproducer.outlets import Checkpoint
 
 if TYPE_CHECKING:
     # An import at the top would also start this under callgrind.
@@ -43,6 +46,8 @@ class Counts:
     # Of one record, with its answer: for a topic with one partition, and for a topic with many.
     request: int
     request_among_many: int
+    # Of a record that is sent through a checkpoint, with its mark.
+    checkpoint: int = 0
 
 
 class CallgrindMissingError(RuntimeError):
@@ -59,6 +64,9 @@ def count_instructions(kafka: KafkaCluster, scale: float = 1.0) -> Counts:
         send=instructions_each(servers, "sends", "counted", _FEW_SENDS, max(1000, int(SENDS * scale))),
         request=instructions_each(servers, "requests", "counted", _FEW_REQUESTS, requests),
         request_among_many=instructions_each(servers, "requests", "counted-many", _FEW_REQUESTS, requests),
+        checkpoint=instructions_each(
+            servers, "checkpoint", "counted", _FEW_SENDS, max(1000, int(SENDS * scale))
+        ),
     )
 
 
@@ -86,7 +94,8 @@ def _counted(*asked: str) -> int:
     return int(found[1])
 
 
-async def _sends(bootstrap_servers: str, topic: str, count: int) -> None:
+@asynccontextmanager
+async def _accepting(bootstrap_servers: str, topic: str, count: int) -> AsyncIterator[Producer]:
     # Nothing is sent before all records are accepted, and the clock stands still: callgrind slows the program down so
     # much that the counts would include turns of the loop that a send does not cost.
     still = ManualClock(asyncio.get_running_loop().time(), time.time_ns() // 1_000_000)
@@ -100,12 +109,27 @@ async def _sends(bootstrap_servers: str, topic: str, count: int) -> None:
             buffer_memory=1 << 26,
         ) as producer:
             await producer.partitions_for(topic)
-            send = producer.send
-            kept: list[Delivery] = [await send(topic, _VALUE) for _ in range(count)]
-            if producer.stats().records_buffered != len(kept):
+            yield producer
+            if producer.stats().records_buffered != count:
                 raise SystemExit("some records had left already: what was counted is not a send alone")
             # The other costs of the records are not counted.
             os._exit(0)
+
+
+async def _sends(bootstrap_servers: str, topic: str, count: int) -> None:
+    async with _accepting(bootstrap_servers, topic, count) as producer:
+        send = producer.send
+        kept: list[Delivery] = [await send(topic, _VALUE) for _ in range(count)]
+        assert len(kept) == count  # noqa: S101  # they are kept until here
+
+
+async def _through_a_checkpoint(bootstrap_servers: str, topic: str, count: int) -> None:
+    async with _accepting(bootstrap_servers, topic, count) as producer:
+        checkpoint: Checkpoint[int] = Checkpoint(producer)
+        send, mark = checkpoint.send, checkpoint.mark
+        for number in range(count):
+            await send(topic, _VALUE)
+            mark(number)
 
 
 async def _requests(bootstrap_servers: str, topic: str, count: int) -> None:
@@ -116,5 +140,5 @@ async def _requests(bootstrap_servers: str, topic: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    program = {"sends": _sends, "requests": _requests}[sys.argv[2]]
+    program = {"sends": _sends, "requests": _requests, "checkpoint": _through_a_checkpoint}[sys.argv[2]]
     asyncio.run(program(sys.argv[1], sys.argv[3], int(sys.argv[4])))

@@ -101,6 +101,7 @@ Counted by callgrind, so that they can be compared between runs on any machine o
   the loop around it included.
 * **{counts.request:,}** for one `await producer.send_and_wait(topic, value)`, a request of its own with its answer, turns of the event
   loop included; **{counts.request_among_many:,}** to a partition of a topic that has 5,000.
+* **{counts.checkpoint:,}** for one `await checkpoint.send(topic, value)` and `checkpoint.mark(number)`, the loop included.
 
 """
 

@@ -33,6 +33,7 @@ from tests.mutants.promise.gapless import GAPLESS
 from tests.mutants.promise.identity import IDENTITY
 from tests.mutants.promise.order import ORDER
 from tests.mutants.promise.outbox import OUTBOX
+from tests.mutants.promise.outlets import OUTLETS
 from tests.mutants.promise.transactional import TRANSACTIONAL
 from tests.mutants.promise.truth import TRUTH
 
@@ -67,4 +68,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *TRACING,
     *REGISTRY,
     *OUTBOX,
+    *OUTLETS,
 )

@@ -1,0 +1,56 @@
+"""The mutants of dead letters and checkpoints: copies of written records, and positions that are too far ahead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Kind
+
+_LETTERS: Final = "tests/api/outlets/test_dead_letters.py"
+_CHECKPOINT: Final = "tests/api/outlets/test_checkpoint.py"
+_SAVING: Final = "tests/api/outlets/test_checkpoint_saving.py"
+
+_mutant = Kind("outlets")
+
+OUTLETS: Final = (
+    _mutant(
+        "unknown-record-is-set-aside",
+        "outlets/dead_letters.py",
+        "        if error.outcome is not Outcome.NOT_WRITTEN:\n            return False\n        if self._when",
+        "        if self._when",
+        "A user's rule sets aside a record that was written: readers of both topics process it twice.",
+        f"{_LETTERS}::test_an_unknown_outcome_is_never_set_aside",
+    ),
+    _mutant(
+        "record-set-aside-fails-its-transaction",
+        "_net/accepting/intake.py",
+        "            if self._follower is None or not self._follower.spares(error):\n                self._intake.engine",
+        "            if True:\n                self._intake.engine",
+        "One record that cannot be serialized aborts each transaction that it is repeated in, for ever.",
+        f"{_LETTERS}::test_in_a_transaction_it_is_a_part_of_it",
+    ),
+    _mutant(
+        "set-aside-before-its-letter-is-written",
+        "outlets/checkpoint.py",
+        "    return None if sent.dead_lettered else sent.error\n",
+        "    return None\n",
+        "A dead letter is lost, and the position of the source passes its record all the same.",
+        f"{_CHECKPOINT}::test_a_dead_letter_that_fails_stops_it",
+    ),
+    _mutant(
+        "refused-record-is-passed",
+        "_core/delivery_prefix.pxi",
+        "        self._fail(after, _copy(entry.error))\n        return 0\n",
+        "        return 0\n",
+        "A checkpoint passes a record that was refused while it waited: nobody sends it again.",
+        f"{_CHECKPOINT}::test_a_withdrawn_record_stops_it",
+    ),
+    _mutant(
+        "two-saves-at-once",
+        "outlets/saving.py",
+        "        if self._task is None and self._newest()",
+        "        if self._newest()",
+        "A slow save ends behind a newer one: after a crash the source begins too early, or the store is damaged.",
+        f"{_SAVING}::test_a_slow_save_is_never_overtaken",
+    ),
+)
