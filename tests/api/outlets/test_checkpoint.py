@@ -607,3 +607,50 @@ async def test_the_mock() -> None:
             checkpoint.mark(2)
         assert checkpoint.position == 0
         await checkpoint.close()
+
+
+async def test_gapless(kafka: EmbeddedKafka, make: Make) -> None:
+    """rewind() is the look at the failure: the records behind it may be written again."""
+    producer = await warm(make(gapless=True))
+    checkpoint: Checkpoint[int] = Checkpoint(producer)
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic="one")
+    for at in range(3):
+        await checkpoint.send("one", b"%d" % at)
+        checkpoint.mark(at)
+    with pytest.raises(CheckpointStoppedError):
+        await checkpoint.reached(timeout=LIMIT)
+    assert await checkpoint.rewind() is None
+    for at in range(3):
+        await checkpoint.send("one", b"%d" % at)
+        checkpoint.mark(at)
+    await checkpoint.reached(timeout=LIMIT)
+    assert values(kafka) == [b"0", b"1", b"2"]
+
+
+async def test_a_settled_delivery_that_failed(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """Watching it stops the checkpoint at once."""
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic="one")
+    delivery = await producer.send("one", b"0")
+    await delivery.wait(LIMIT)
+    checkpoint: Checkpoint[int] = Checkpoint(producer)
+    checkpoint.mark(0)
+    checkpoint.watch(delivery)
+    with pytest.raises(CheckpointStoppedError, match="INVALID_RECORD"):
+        checkpoint.mark(1)
+    assert checkpoint.position == 0
+    many = await producer.send_batch("one", [b"1", TOO_LARGE])
+    await many
+    other: Checkpoint[int] = Checkpoint(producer)
+    other.watch(many)
+    with pytest.raises(CheckpointStoppedError, match="too large"):
+        other.mark(0)
+
+
+async def test_flush_has_nothing_to_do_with_it(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """A flush of the program reports its records, and the checkpoint follows them as before."""
+    checkpoint: Checkpoint[int] = Checkpoint(producer)
+    for at in range(3):
+        await checkpoint.send("one", b"%d" % at)
+        checkpoint.mark(at)
+    report = await producer.flush(LIMIT)
+    assert (report.acked, checkpoint.position) == (3, 2)
