@@ -68,7 +68,7 @@ cdef inline object owner_of(Batch batch):
 
 
 cdef class BatchObserver:
-    """An object of the core that is told when records of a batch get their outcome, or move to other batches."""
+    """An object of the core that learns when records of a batch get their outcome, or move to other batches."""
 
     cdef int changed(self) except -1:
         return 0

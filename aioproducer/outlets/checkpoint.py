@@ -42,7 +42,7 @@ class Checkpoint(AckedPrefix, Generic[P]):
     ```
 
     `position` is the newest mark before which everything is acknowledged, or set aside by `dead_letters`. `save(position)`, a
-    function or a coroutine function, gets it at most once in `every` seconds, and once more at closing: never two calls at
+    function or a coroutine function, gets it at most once in `every` seconds, and again at closing: never two calls at
     once, never an older position after a newer one.
 
     A record that fails stops the checkpoint: `position` stays before it, `error` has the reason, and `send` and `mark` raise
@@ -105,7 +105,7 @@ class Checkpoint(AckedPrefix, Generic[P]):
     # -- going on
 
     async def rewind(self) -> P | None:
-        """Wait until all records have their outcome, forget what is behind `position`, and return it.
+        """Wait until all records have their outcome, forget the marks behind `position`, and return it.
 
         The source goes on from there. Meanwhile `send` and `mark` raise `CheckpointStoppedError`.
         """
@@ -181,7 +181,7 @@ class Checkpoint(AckedPrefix, Generic[P]):
             async with asyncio.timeout_at(until):
                 await self._settled()
         except TimeoutError:
-            # What is acknowledged by now is saved nevertheless.
+            # The position that is reached by now is saved nevertheless.
             await self._save_last(until)
             raise TimeoutError(f"records had no outcome within {limit:g} s") from None
         await self._save_last(until)

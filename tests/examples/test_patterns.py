@@ -97,7 +97,7 @@ def reading(number: int) -> TextMessage:
 
 
 async def test_many_web_sockets_into_one_topic(embedded_kafka: EmbeddedKafka) -> None:
-    """Each client is told what is written; where a record fails, it is sent away, and begins again."""
+    """Each client gets its confirmations; where a record fails, its socket is closed, and it begins again."""
     embedded_kafka.create_topic("readings", 1)
     arguments = (*UVICORN, "--ws", "wsproto", "websocket_fan_in:app")
     async with serving(embedded_kafka, *arguments) as (_, address):

@@ -216,7 +216,7 @@ async def test_a_batch_that_is_split(kafka: EmbeddedKafka, make: Make) -> None:
 
 @pytest.mark.parametrize("way", ["send", "send_batch", "send_nowait"])
 async def test_a_record_that_is_refused_stops_it(producer: Producer[Any, Any], way: str) -> None:
-    """It was sent, and is not written: whoever ignores that would lose it."""
+    """It was sent, and is not written: a program that ignores the error would lose it."""
     checkpoint: Checkpoint[int] = Checkpoint(producer)
     checkpoint.mark(0)
     with pytest.raises(KafkaError, match="too large"):
@@ -273,7 +273,7 @@ async def test_an_unknown_outcome_stops_it(kafka: EmbeddedKafka, make: Make) -> 
 
 
 async def test_rewind_while_others_send(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
-    """It waits for what was sent, refuses calls meanwhile, and several tasks get the same position."""
+    """It waits for the records, refuses calls meanwhile, and several tasks get the same position."""
     checkpoint: Checkpoint[int] = Checkpoint(producer)
     held = kafka.faults.delay(times=None)
     await checkpoint.send("one", b"0")
@@ -318,7 +318,7 @@ async def test_a_cancelled_rewind(kafka: EmbeddedKafka, producer: Producer[Any, 
 
 
 async def test_a_forgotten_mark(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
-    """Who waits for it learns that it will never be reached."""
+    """A task that waits for it gets an error."""
     checkpoint: Checkpoint[int] = Checkpoint(producer)
     held = kafka.faults.delay(times=None)
     delivery = await checkpoint.send("one", b"0", timeout=0.05)
@@ -347,7 +347,7 @@ async def test_reached_with_a_limit(kafka: EmbeddedKafka, producer: Producer[Any
 
 
 async def test_records_do_not_linger_when_they_are_waited_for(make: Make) -> None:
-    """`reached`, `rewind` and `close` send what is buffered."""
+    """`reached`, `rewind` and `close` send the buffered records."""
     producer = await warm(make(linger_ms=60_000))
     checkpoint: Checkpoint[int] = Checkpoint(producer)
     for end in (lambda: checkpoint.reached(timeout=LIMIT), checkpoint.rewind, checkpoint.close):
@@ -377,7 +377,7 @@ async def test_the_end_of_the_producer(kafka: EmbeddedKafka, make: Make) -> None
 
 
 async def test_a_producer_that_fails(kafka: EmbeddedKafka, make: Make) -> None:
-    """Its background task was cancelled by somebody: every record has its outcome, and `close` ends."""
+    """Its background task was cancelled: every record has its outcome, and `close` ends."""
     producer = await warm(make())
     checkpoint: Checkpoint[int] = Checkpoint(producer)
     kafka.faults.delay(times=None)

@@ -19,7 +19,7 @@ OF_RECORDS = ("INVALID_RECORD", "INVALID_TIMESTAMP", "MESSAGE_TOO_LARGE")
 
 @pytest.mark.parametrize("seed", seeds(DEAD_LETTERS))
 def test_each_record_ends_in_one_way(seed: int) -> None:
-    """The logs of both topics agree with what was told."""
+    """The logs of both topics agree with the reported outcomes."""
 
     async def play(world: World) -> None:
         rng = world.rng
@@ -105,7 +105,7 @@ def names(world: World, topic: str) -> Counter[bytes]:
 
 
 def check(name: bytes, record: SentRecord, written: int, aside: int) -> None:
-    """The logs have what was told of this record."""
+    """The logs agree with the outcome of this record."""
     facts = (name, record, record.error, written, aside)
     assert record.done(), facts
     if record.outcome is Outcome.ACKED:
