@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
     from aioproducer._callers.owners import Told
     from aioproducer._core import BatchDelivery, Delivery, Sending
+    from aioproducer._net.accepting.stream import Letters
     from aioproducer._net.transactions.transactions import Transactions
     from aioproducer.config import BootstrapServers, ConfigProvider, Settings
-    from aioproducer.outlets.dead_letters import DeadLetters
     from aioproducer.records import (
         BatchResult,
         BytesLike,
@@ -303,7 +303,7 @@ class Producer(
         records: Iterable[Record[Any, Any]] | AsyncIterable[Record[Any, Any]],
         *,
         on_progress: Callable[[int], object] | None = None,
-        dead_letters: DeadLetters[Any, Any] | None = None,
+        dead_letters: Letters | None = None,
     ) -> BatchResult:
         """Send every `Record` of an iterable or async iterable with bounded memory, and wait for all of them.
 
