@@ -38,6 +38,7 @@ from aioproducer._wire.apis import (
     DESCRIBE_TRANSACTIONS,
     END_TXN,
     INIT_PRODUCER_ID,
+    PRODUCE,
 )
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -49,6 +50,7 @@ from aioproducer._wire.messages.describe_transactions import (
 from aioproducer._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from aioproducer._wire.messages.txn_offset_commit import TxnOffsetCommitResponse
+from aioproducer._wire.produce import TOPIC_IDS_FROM
 from aioproducer.errors import ProtocolError
 from aioproducer.records import GroupMetadata
 
@@ -84,7 +86,11 @@ class Questions:
         state = next((one for one in answer.transaction_states if one.transactional_id == name), None)
         if state is None or (not state.error_code and min(state.producer_id, state.producer_epoch) < 0):
             raise leaves_out(connection, "DescribeTransactions")
-        return state.error_code, Standing(state.producer_id, state.producer_epoch, state.transaction_state)
+        # Brokers of Kafka 4.0 can be recognized only by the APIs that they lack.
+        is_before_4_1 = connection.versions.chosen.get(PRODUCE, 0) < TOPIC_IDS_FROM
+        return state.error_code, Standing(
+            state.producer_id, state.producer_epoch, state.transaction_state, is_before_4_1
+        )
 
     async def _read_clock(self, _: Connection, __: ReadClock) -> float:
         return self.session.loop.time()

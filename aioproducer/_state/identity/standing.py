@@ -30,6 +30,8 @@ class Standing(NamedTuple):
     producer_id: int
     epoch: int
     state: str
+    may_raise_twice: bool = False
+    """The coordinator may be of Kafka 4.0.0, which raises the epoch twice where it aborts a transaction of level 2 by itself."""
 
     def is_of(self, identity: Identity) -> bool:
         """Whether this identity is the newest. Each takeover by another producer raises the epoch."""
@@ -41,6 +43,14 @@ class Standing(NamedTuple):
         The end of a transaction raises the epoch by one; a takeover by another producer would have raised it again.
         """
         return (self.producer_id, self.epoch) == following(identity) and self.state in states
+
+    def shows_double_abort(self, identity: Identity) -> bool:
+        """Whether Kafka 4.0.0 aborted the transaction that this identity had open, and nothing has happened since (KAFKA-19367).
+
+        Ask only for a transaction of level 2 that was open for certain. Where nothing was open, a successor ends its first
+        transaction under this epoch.
+        """
+        return self.may_raise_twice and self.follows(following(identity), ABORTED)
 
     def passes(self, code: int, identity: Identity) -> bool:
         """Whether this identity is the newest, and was refused by this code only because markers were still being written.

@@ -10,6 +10,7 @@ import attrs
 from aioproducer.records import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from aioproducer._state.identity.standing import Identity, Standing
     from aioproducer._state.queues.partition_queue import PartitionQueue
 
 Place = tuple[str, int]
@@ -86,6 +87,11 @@ class TransactionParts:
         """
         in_doubt = self.level == 1 and self.end_in_doubt
         return self.was_opened and not (self.ended or in_doubt)
+
+    def shows_double_abort(self, standing: Standing, identity: Identity) -> bool:
+        """Whether a coordinator of Kafka 4.0.0 has aborted it by itself, if it was not committed."""
+        was_open = self.level == 2 and self.opened and not self.ended
+        return was_open and standing.shows_double_abort(identity)
 
     @property
     def is_empty(self) -> bool:

@@ -13,6 +13,7 @@ _INCOMPLETE: Final = "tests/net/transactions/test_incomplete_answers.py"
 _OTHERS: Final = "tests/net/transactions/test_transactions_taken_over.py"
 _OPENINGS: Final = "tests/simulation/transactions/test_lost_openings.py"
 _ENDS: Final = "tests/simulation/transactions/test_lost_ends.py"
+_KAFKA_4_0_0: Final = "tests/simulation/transactions/test_kafka_4_0_0.py"
 
 _mutant = Kind("transactions")
 
@@ -168,6 +169,30 @@ TRANSACTIONAL: Final = (
         "(is_certain and standing.follows(identity, ENDED))",
         "A handle's transaction was aborted, a successor commits its own, and a repeated abort reports a commit.",
         "tests/simulation/transactions/test_untold_commits.py::test_a_repeated_abort_of_a_handle_behind_a_commit_of_a_successor",
+    ),
+    _mutant(
+        "double-abort-taken-for-taken-over",
+        "_state/transactions/dialogues/renewal.py",
+        "    return following(following(identity)) if is_double else None",
+        "    return None",
+        "Kafka 4.0.0 aborts a transaction at its time limit, and the producer ends as one that was fenced.",
+        f"{_KAFKA_4_0_0}::test_a_transaction_that_exceeds_its_time_limit",
+    ),
+    _mutant(
+        "double-abort-at-later-brokers",
+        "_state/identity/standing.py",
+        "        return self.may_raise_twice and self.follows(",
+        "        return self.follows(",
+        "A successor that uses level 1 has aborted a transaction, and its predecessor takes the id back.",
+        f"{_KAFKA_4_0_0}::test_a_successor_of_level_1_at_a_later_kafka",
+    ),
+    _mutant(
+        "double-abort-without-proof",
+        "_state/transactions/parts.py",
+        "        was_open = self.level == 2 and self.opened and not self.ended",
+        "        was_open = self.level == 2 and not self.ended",
+        "Nothing was open, and the first transaction of a successor is taken for one that Kafka 4.0.0 has aborted.",
+        "tests/state/transactions/test_ending.py::test_an_epoch_that_was_raised_twice_may_be_that_of_a_successor",
     ),
     _mutant(
         "abort-leaves-the-epoch",

@@ -77,6 +77,14 @@ def test_only_the_next_epoch_follows() -> None:
     assert not Standing(8, 4, "CompleteAbort").follows(ME, ABORTED)
 
 
+def test_only_an_abort_under_the_second_next_epoch_is_a_double_one() -> None:
+    """And only where the brokers may be of Kafka 4.0.0."""
+    for producer_id, epoch, state in itertools.product((7, 8), range(8), STATES):
+        shows = (producer_id, epoch) == (7, 5) and state in ABORTED
+        assert Standing(producer_id, epoch, state, may_raise_twice=True).shows_double_abort(ME) is shows
+        assert not Standing(producer_id, epoch, state).shows_double_abort(ME)
+
+
 @pytest.mark.parametrize(
     ("standing", "identity", "passes"),
     [

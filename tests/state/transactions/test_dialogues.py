@@ -514,6 +514,8 @@ def test_partitions_are_added_beside_the_calls() -> None:
     [
         (OUT_OF_TIME, False, None),
         (OUT_OF_TIME, True, TransactionAbortedError),
+        (Standing(7000, 5, "CompleteAbort", may_raise_twice=True), False, None),
+        (Standing(7000, 5, "CompleteAbort"), False, ProducerFencedError),
         (Standing(*NEXT, "CompleteCommit"), False, TransactionError),
         (Standing(7000, 5, "Ongoing"), True, ProducerFencedError),
         (Standing(7000, 5, "Ongoing"), False, ProducerFencedError),

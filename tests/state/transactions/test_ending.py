@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aioproducer._state.identity.standing import NOBODY, Standing
 from aioproducer._state.transactions.coordinator_verdicts import Request
+from aioproducer._state.transactions.current import CurrentTransaction
 from aioproducer._state.transactions.dialogues.end_attempts import attempt_to_end
 from aioproducer._state.transactions.dialogues.ending import abort, commit, end_at_closing
+from aioproducer._state.transactions.dialogues.renewal import renew
 from aioproducer._state.transactions.dialogues.steps import (
     ConfirmCommit,
     Describe,
@@ -25,6 +29,7 @@ from aioproducer.errors import (
     TransactionAbortedError,
     TransactionError,
 )
+from aioproducer.outcome import Outcome
 from tests.state.transactions.played import (
     BEGAN_AT,
     IDENTITY,
@@ -40,6 +45,8 @@ COMMIT, ABORT, INIT, DESCRIBE = Request.COMMIT, Request.ABORT, Request.INIT_PROD
 NEXT = (7000, 4)
 NOT_KNOWN, FENCED, ABORTABLE = -1, ErrorCode.PRODUCER_FENCED, ErrorCode.TRANSACTION_ABORTABLE
 OUT_OF_TIME = Standing(*NEXT, "CompleteAbort")
+TWICE = Standing(7000, 5, "CompleteAbort", may_raise_twice=True)
+"""Kafka 4.0.0 has aborted the transaction by itself."""
 
 
 def test_an_empty_transaction_is_not_ended() -> None:
@@ -217,6 +224,46 @@ def test_a_refusal_while_markers_are_written(code: int, standing: Standing, coun
     questions, result = attempt(one, refused, (0, standing))
     assert questions == [EndTransaction(IDENTITY, committed=False), Describe()]
     assert result == counts
+
+
+def _open_at_kafka_4_0_0(state: State) -> CurrentTransaction:
+    current = transaction(2, state)
+    current.sent(BEGAN_AT)
+    current.parts.opened = True
+    return current
+
+
+def test_an_abort_behind_one_that_raised_the_epoch_twice() -> None:
+    """It is requested under the epoch that the coordinator has raised."""
+    refused, standing = IdentityAnswer(FENCED, NOBODY, BEGAN_AT), (0, TWICE)
+    step: Any = next(renew(_open_at_kafka_4_0_0(State.ABORTING), IDENTITY))
+    questions, code = attempt(step.attempt(), refused, standing, standing)
+    assert (questions, code) == (
+        [EndTransaction(IDENTITY, committed=False), Describe(), Describe()],
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    )
+    questions, code = attempt(step.attempt(), IdentityAnswer(0, (7000, 6), BEGAN_AT))
+    assert (questions, code) == ([EndTransaction((7000, 5), committed=False)], 0)
+
+
+@pytest.mark.parametrize("standing", [TWICE._replace(may_raise_twice=False), TWICE._replace(state="Ongoing")])
+def test_no_abort_is_requested_under_the_epoch_of_a_successor(standing: Standing) -> None:
+    """The refusal is final."""
+    current = _open_at_kafka_4_0_0(State.ABORTING)
+    played = play(abort(current), reply(ABORT, FENCED), [(0, standing)])
+    assert isinstance(played.error, ProducerFencedError)
+
+
+@pytest.mark.parametrize(("opened", "doubts"), [(True, 1), (False, 0)])
+def test_an_epoch_that_was_raised_twice_may_be_that_of_a_successor(opened: bool, doubts: int) -> None:
+    """It came behind a commit without an answer, or began where nothing was open."""
+    current = _open_at_kafka_4_0_0(State.COMMITTING)
+    current.parts.opened = opened
+    current.parts.asked_to_commit = current.parts.end_in_doubt = doubts > 0
+    error = play(commit(current), reply(COMMIT, FENCED, doubts=doubts), [(0, TWICE)]).error
+    assert isinstance(error, ProducerFencedError)
+    assert error.outcome is (Outcome.UNKNOWN if doubts else Outcome.NOT_WRITTEN)
+    assert "or the transaction exceeded its time limit" in str(error)
 
 
 def test_a_coordinator_that_has_forgotten_the_producer() -> None:

@@ -37,10 +37,10 @@ def end_handle(identity: Identity, level: int, *, committed: bool) -> Dialogue[N
                 "the transaction was aborted before this commit: it exceeded transaction_timeout_ms, or its "
                 "handle was aborted",
                 retriable=False,
-                # On level 1 the next epoch may be that of a successor, which came after a commit without an answer.
-                outcome=Outcome.UNKNOWN
-                if level == 1 and standing.epoch != identity[1]
-                else Outcome.NOT_WRITTEN,
+                # Another epoch may be that of a successor of level 1, which came after a commit without an answer.
+                outcome=Outcome.NOT_WRITTEN
+                if standing.epoch == identity[1] + (level > 1)
+                else Outcome.UNKNOWN,
             )
         if not committed:
             raise TransactionError("the transaction was committed before this abort", cause=error_of(reply))
@@ -65,6 +65,6 @@ def _shows_its_end(standing: Standing, identity: Identity, level: int, *, is_cer
     the transaction's own if `is_certain`: no attempt of this call may have ended it.
     """
     if level > 1:
-        return standing.follows(identity, ENDED)
+        return standing.follows(identity, ENDED) or standing.shows_double_abort(identity)
     is_unchanged = standing.is_of(identity) and standing.state in ENDED
     return is_unchanged or (is_certain and standing.follows(identity, ABORTED))

@@ -47,6 +47,6 @@ def look_whether_open(current: CurrentTransaction) -> Dialogue[None]:
 
 def _look(current: CurrentTransaction) -> Attempt:
     code, standing = yield Describe()
-    if not code and standing == (*current.identity, ONGOING):
+    if not code and standing.is_of(current.identity) and standing.state == ONGOING:
         current.parts.opened = True
     return code  # type: ignore[no-any-return]  # yield gives Any

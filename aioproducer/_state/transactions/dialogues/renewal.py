@@ -21,18 +21,20 @@ from aioproducer._state.identity.standing import (
     following,
     next_move,
 )
-from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, answers_later
+from aioproducer._state.transactions.coordinator_verdicts import FENCING, Answer, Request, answers_later
 from aioproducer._state.transactions.dialogues.end_attempts import attempt_to_end
 from aioproducer._state.transactions.dialogues.steps import AskForEpoch, Describe, RequestIdentity
 from aioproducer._wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from aioproducer._state.identity.standing import Identity
+    from aioproducer._state.identity.standing import Identity, Standing
     from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer._state.transactions.dialogues.steps import Attempt, Dialogue, IdentityAnswer
     from aioproducer._state.transactions.replies import Reply
 
 LEVEL_OF_EPOCHS = 2
+# The refusals of an abort whose transaction was ended under an epoch that the producer does not know.
+ENDED_BEFORE = FENCING | {ErrorCode.INVALID_TXN_STATE}
 
 
 def take_over(current: CurrentTransaction) -> Dialogue[Reply]:
@@ -62,20 +64,31 @@ def _renew_by_ending(current: CurrentTransaction, identity: Identity) -> Dialogu
     def attempt() -> Attempt:
         nonlocal known
         code = yield from attempt_to_end(current, known, committed=False)
-        if code != ErrorCode.INVALID_TXN_STATE or known != identity or not current.parts.is_still_open:
+        if code not in ENDED_BEFORE or known != identity or not current.parts.is_still_open:
             return code
-        # A commit without an answer came first: it ended the transaction under the epoch that its answer had.
         looked, standing = yield Describe()
         if answers_later(looked):
             return looked  # type: ignore[no-any-return]  # yield gives Any
-        if not standing.follows(identity, COMMITTED):
+        ended_as = _ended_as(current, identity, code, standing)
+        if ended_as is None:
             return code
         if standing.state not in PREPARING:
-            known = following(identity)
+            known = ended_as
         return ErrorCode.CONCURRENT_TRANSACTIONS
 
     reply: Reply = yield AskForEpoch(Request.ABORT, attempt)
     return reply
+
+
+def _ended_as(
+    current: CurrentTransaction, identity: Identity, code: int, standing: Standing
+) -> Identity | None:
+    """The epoch under which the transaction ended before it was aborted; None where another producer may have it."""
+    if code == ErrorCode.INVALID_TXN_STATE:
+        # A commit without an answer came first: it ended the transaction under the epoch that its answer had.
+        return following(identity) if standing.follows(identity, COMMITTED) else None
+    is_double = current.parts.shows_double_abort(standing, identity)
+    return following(following(identity)) if is_double else None
 
 
 def _renew_by_asking(
@@ -93,6 +106,8 @@ def _renew_by_asking(
         if answers_later(code):
             return code  # type: ignore[no-any-return]  # yield gives Any
         was_open = was_open or (may_be_ended and standing.state in ABORTED)
+        if known == identity and not code and current.parts.shows_double_abort(standing, identity):
+            known = following(identity)
         # With a code the state is not known: brokers before Kafka 3.0 cannot answer.
         fits_both = bool(code) or (not was_open and standing.follows(identity, ABORTED))
         # A late request may have opened it again behind its end.

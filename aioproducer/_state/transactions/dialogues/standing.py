@@ -44,10 +44,18 @@ def aborted_by_coordinator(
         return None
     standing, now = yield from standing_of_id()
     parts.is_newest = standing is not None and standing.is_of(current.identity)
-    is_aborted = standing is not None and standing.follows(current.identity, ABORTED)
-    is_certain = parts.is_still_open and not may_be_over
-    parts.is_unclear = standing is None or (is_aborted and not is_certain)
-    return _abort_of(current, now) if is_aborted and is_certain else None
+    is_aborted = standing is not None and _shows_abort(current, standing)
+    is_certain = is_aborted and parts.is_still_open and not may_be_over
+    fits_both = standing is None or is_aborted or standing.shows_double_abort(current.identity)
+    parts.is_unclear = fits_both and not is_certain
+    return _abort_of(current, now) if is_certain else None
+
+
+def _shows_abort(current: CurrentTransaction, standing: Standing) -> bool:
+    parts, identity = current.parts, current.identity
+    # After a commit without an answer, a successor that uses level 1 leaves the state of a double abort.
+    is_double = not parts.may_be_committed and parts.shows_double_abort(standing, identity)
+    return is_double or standing.follows(identity, ABORTED)
 
 
 def renewed_after_abort(current: CurrentTransaction, *, may_be_over: bool = False) -> Dialogue[Reply | None]:

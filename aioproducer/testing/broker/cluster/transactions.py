@@ -157,6 +157,8 @@ class Transactions:
     marker_delay: float = 0.0
     expiration: float = 604_800.0
     """Seconds after which an id without an open transaction is forgotten, as `transactional.id.expiration.ms`."""
+    raises_twice: bool = False
+    """An abort by the coordinator itself raises the epoch twice, as with Kafka 4.0.0 on level 2 (KAFKA-19367)."""
     _known: dict[str, Transaction] = attrs.field(factory=dict, init=False)
     _ongoing: dict[str, Transaction] = attrs.field(factory=dict, init=False)
     _held: dict[str, MarkerWait] = attrs.field(factory=dict, init=False)
@@ -317,6 +319,8 @@ class Transactions:
 
     def _fence(self, known: Transaction, wait: MarkerWait | None) -> None:
         known.fence()
+        if self.raises_twice:
+            known.last_epoch, known.epoch = known.epoch, min(known.epoch + 1, MAX_EPOCH)
         self._prepared(known, wait)
 
     def _prepared(self, known: Transaction, wait: MarkerWait | None) -> None:
