@@ -36,8 +36,11 @@ class Aborters:
     def require_own(self) -> None:
         """Raise if only other tasks have ended the transaction so: its block did not succeed, or may not have."""
         if self._call and asyncio.current_task() not in self._tasks:
-            kind = CommitOutcomeUnknownError if self._may_be_committed else TransactionAbortedError
-            raise kind(f"another task called {self._call} before the block ended")
+            text = f"another task called {self._call} before the block ended"
+            if self._may_be_committed:
+                raise CommitOutcomeUnknownError(text)
+            # The call was deliberate: `run_transaction()` would repeat a function that ends so without end.
+            raise TransactionAbortedError(text, retriable=False)
 
 
 def may_run_again(error: Exception, failure: TransactionAbortedError | None) -> bool:

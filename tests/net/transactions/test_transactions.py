@@ -734,6 +734,22 @@ async def test_run_transaction_gives_up_on_what_does_not_pass(
     assert seen(ledger) == []
 
 
+async def test_run_transaction_does_not_repeat_what_another_task_aborted(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """`asyncio.wait_for()` of Python 3.11 calls in a task of its own: the function would be repeated without end."""
+    calls: list[int] = []
+
+    async def work() -> None:
+        calls.append(1)
+        await put(clerk, b"a")
+        await asyncio.create_task(clerk.abort_transaction())
+
+    with pytest.raises(TransactionAbortedError, match="another task called abort_transaction"):
+        await clerk.run_transaction(work, timeout=LIMIT)
+    assert (len(calls), seen(ledger)) == (1, [])
+
+
 async def test_the_engine_has_no_identity_task(clerk: Producer[Any, Any]) -> None:
     """Identities come from the coordinator alone."""
     names = {task.get_name() for task in asyncio.all_tasks()}
