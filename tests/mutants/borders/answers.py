@@ -128,7 +128,7 @@ ANSWERS: Final = (
     _mutant(
         "time-over-taken-for-fencing",
         "_state/transactions/dialogues/standing.py",
-        "    is_certain = parts.is_still_open and not may_be_over",
+        "    is_certain = is_aborted and parts.is_still_open and not may_be_over",
         "    is_certain = False",
         "The coordinator aborts an expired transaction, and the producer takes itself for fenced.",
         f"{_FENCED}::test_its_time_was_over",
