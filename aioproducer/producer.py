@@ -14,19 +14,7 @@ from aioproducer._calls.lifecycle import FORKED, K_contra, Lifecycle, V_contra, 
 from aioproducer._calls.telemetry import TelemetryCalls
 from aioproducer._calls.transactions import TransactionCalls
 from aioproducer._core import sending_of
-from aioproducer._net.accepting.ending import resolved
-from aioproducer._net.accepting.intake import Call
-from aioproducer._net.accepting.pending import Pending
-from aioproducer._net.accepting.serializing import is_being_prepared
-from aioproducer._net.accepting.stream import send_stream
-from aioproducer._net.observing.closing import counted
-from aioproducer._net.observing.condition import health_of
-from aioproducer._net.observing.snapshot import (
-    connected_brokers,
-    loads,
-    stats_of,
-)
-from aioproducer._net.runtime.awaiting import known_partitions
+from aioproducer._deferred import Deferred
 from aioproducer._state.admission.checking import checked_timeout, checked_topic
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
@@ -44,7 +32,9 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
     from aioproducer._callers.owners import Told
+    from aioproducer._calls import running
     from aioproducer._core import BatchDelivery, Delivery, Sending
+    from aioproducer._net.accepting.pending import Pending
     from aioproducer._net.transactions.transactions import Transactions
     from aioproducer.config import BootstrapServers, ConfigProvider, Settings
     from aioproducer.records import (
@@ -61,6 +51,8 @@ if TYPE_CHECKING:
     K = TypeVar("K", bound=Any, default=Any)
     V = TypeVar("V", bound=Any, default=Any)
     T = TypeVar("T")
+else:
+    running = Deferred("aioproducer._calls.running")
 
 
 class Producer(
@@ -189,7 +181,7 @@ class Producer(
         except KafkaError as error:
             return sending_of(refused(error), wants_metadata)
         assert self._intake is not None  # noqa: S101  # made by start()
-        call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block, serialized)
+        call = running.Call(topic, value, key, partition, timestamp, headers, timeout, max_block, serialized)
         return self._intake.take(call, wants_metadata)
 
     def _refuse(self, error: BaseException, topic: object, wants_metadata: bool) -> Any:
@@ -217,10 +209,12 @@ class Producer(
         self._usable()
         assert self._intake is not None  # noqa: S101  # made by start()
         try:
-            return self._intake.take_now(Call(topic, value, key, partition, timestamp, headers, timeout))
+            return self._intake.take_now(
+                running.Call(topic, value, key, partition, timestamp, headers, timeout)
+            )
         except KafkaError as error:
             # Of a call that does not wait, a record that only comes too early may be sent again.
-            if not isinstance(error, BufferFullError) and not is_being_prepared(error):
+            if not isinstance(error, BufferFullError) and not running.is_being_prepared(error):
                 self._fail_transaction(error)
             raise
 
@@ -291,7 +285,7 @@ class Producer(
         and, by index, the errors; offsets and partitions are not kept.
         """
         engine = self._usable()
-        result = await send_stream(self, records, on_progress)
+        result = await running.send_stream(self, records, on_progress)
         engine.machines.losses.gaps_seen()
         return result
 
@@ -323,7 +317,7 @@ class Producer(
         timeout = checked_timeout("timeout", timeout)
         told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
         assert self._intake is not None  # noqa: S101  # made with the engine
-        flush = await resolved(engine, self._intake, timeout)
+        flush = await running.resolved(engine, self._intake, timeout)
         if not flush.done:
             raise ended(self._cause or engine.supervisor.crashed)
         engine.machines.losses.gaps_seen(flush)
@@ -339,7 +333,7 @@ class Producer(
         """The partitions of a topic; waits at most `timeout` seconds (default: `max_block_ms`) for its metadata."""
         engine = self._running()
         name = checked_topic(topic)
-        return await known_partitions(engine, name, self._timeout(timeout), self._running)
+        return await running.known_partitions(engine, name, self._timeout(timeout), self._running)
 
     def purge(self, topic: str | None = None) -> int:
         """Withdraw buffered records that are not drained yet (of one topic); returns their number."""
@@ -354,7 +348,7 @@ class Producer(
         if engine is None:
             return Stats()
         assert self._intake is not None  # noqa: S101  # made with the engine
-        return stats_of(engine, self._intake, self._accepted_records, self._accepted_bytes)
+        return running.stats_of(engine, self._intake, self._accepted_records, self._accepted_bytes)
 
     def health(self) -> Health:
         """A small snapshot for probes, without I/O, at any time and from any thread."""
@@ -362,7 +356,7 @@ class Producer(
         if engine is None:
             return Health(state=self._state)
         assert self._intake is not None  # noqa: S101  # made with the engine
-        return health_of(engine, self._intake, self._state, self._cause)
+        return running.health_of(engine, self._intake, self._state, self._cause)
 
     def __repr__(self) -> str:
         if not hasattr(
@@ -373,10 +367,10 @@ class Producer(
         if engine is None:
             return f"<{type(self).__name__} {self._state}>"
         assert self._intake is not None  # noqa: S101  # made with the engine
-        buffered, flying = loads(engine, self._intake, self._accepted_records)
+        buffered, flying = running.loads(engine, self._intake, self._accepted_records)
         return (
-            f"<{type(self).__name__} {self._state}: {counted(connected_brokers(engine), 'broker')} connected, "
-            f"{counted(buffered.records, 'record')} buffered, {flying.records} in flight>"
+            f"<{type(self).__name__} {self._state}: {running.counted(running.connected_brokers(engine), 'broker')} connected, "
+            f"{running.counted(buffered.records, 'record')} buffered, {flying.records} in flight>"
         )
 
     def __reduce__(self) -> Any:
@@ -385,6 +379,6 @@ class Producer(
 
 def refused(error: KafkaError) -> Pending:
     """A call that is refused at once; the error is raised when it is awaited."""
-    pending = Pending(None, bool)
+    pending = running.Pending(None, bool)
     pending.refuse(error)
     return pending

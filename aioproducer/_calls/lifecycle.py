@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from aioproducer import _core
 from aioproducer._callers.owners import TaskOwners
 from aioproducer._core import Clock, SendPath
-from aioproducer._net.accepting.bulk_intake import BulkIntake
-from aioproducer._net.accepting.ending import log_losses, log_waits, report_of_close, resolved
-from aioproducer._net.accepting.intake import Intake
-from aioproducer._net.connecting.dialing import SOCKETS
-from aioproducer._net.observing.closing import waits_for
-from aioproducer._net.runtime.awaiting import first_answer
-from aioproducer._net.runtime.engine import Engine, denied
-from aioproducer._net.telemetry.start import TelemetryStart
+from aioproducer._deferred import Deferred
 from aioproducer._state.admission.checking import checked_timeout
-from aioproducer._state.delivery.tally import Totals
-from aioproducer._state.transactions.table import Event
 from aioproducer.config import ProducerConfig, require_config
 from aioproducer.errors import KafkaError, StateError
 from aioproducer.records import CloseReport
@@ -35,7 +26,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
+    from aioproducer._calls import running
+    from aioproducer._net.accepting.bulk_intake import BulkIntake
+    from aioproducer._net.accepting.intake import Intake
     from aioproducer._net.connecting.dialing import Network
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._net.telemetry.start import TelemetryStart
+    from aioproducer._state.delivery.tally import Totals
     from aioproducer._state.telemetry.registered import RegisteredMetrics
     from aioproducer.records import BytesLike
 
@@ -45,6 +42,7 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
+    running = Deferred("aioproducer._calls.running")
     K_contra = TypeVar("K_contra", contravariant=True)
     V_contra = TypeVar("V_contra", contravariant=True)
 
@@ -76,8 +74,10 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     config: ProducerConfig
     close_report: CloseReport | None
-    # The network that connections are opened in.
-    _network: Network = SOCKETS
+    # The network that connections are opened in; None: sockets.
+    _network: Network | None = None
+    # What had its outcome when close() began.
+    _before_close: Totals
 
     def _set_up(self, config: ProducerConfig) -> None:
         require_config(config)
@@ -89,7 +89,6 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._bulk: BulkIntake | None = None
         self._cause: BaseException | None = None
         self._closing: asyncio.Future[None] | None = None
-        self._before_close = Totals()
         self._losses_told = False
         self._owners = TaskOwners()
         self._last_looks: tuple[Callable[[Any], object], ...] = ()
@@ -126,17 +125,17 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         # The tasks hold the producer weakly: one that is dropped without close() is noticed, and ends.
         me = weakref.proxy(self)
         rng = random.Random()  # noqa: S311  # jitter, not secrets
-        engine = Engine(
+        engine = running.Engine(
             self.config,
             me,
             loop,
             rng,
             wall_ms=lambda: me._wall_ms(),  # noqa: PLW0108, SLF001
-            network=self._network,
+            network=self._network or running.SOCKETS,
         )
         self._telemetry = None
         if self.config.enable_metrics_push:
-            self._telemetry = TelemetryStart(engine, lambda: me._registered_metrics())  # noqa: PLW0108, SLF001
+            self._telemetry = running.TelemetryStart(engine, lambda: me._registered_metrics())  # noqa: PLW0108, SLF001
         # Calls user code, such as `for_producer()` of a partitioner: its exception must not leave a partial state.
         intake = self._intake_of(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.cluster.topics, clock, loop, _get_running_loop, self._largest_record())
@@ -145,10 +144,11 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         engine.accepted_before = self._accepted_records
         for listener in self._listeners:
             engine.add_listener(listener)
+        self._before_close = running.Totals()
         # The intake first: another thread that finds an engine must find its intake.
         self._intake = intake
         self._engine = engine
-        self._bulk = BulkIntake(self._intake, me)
+        self._bulk = running.BulkIntake(self._intake, me)
         self._plain = self._intake.answers_at_once
         self._serialize_key = intake.serializing.key
         self._serialize_value = intake.serializing.value
@@ -183,7 +183,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     def _intake_of(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> Intake:
         """The object for the records that the fast path leaves."""
-        return Intake(engine, pace, usable)
+        return running.Intake(engine, pace, usable)
 
     def _add_listener(self, listener: object) -> None:
         """Call `on_batch(report)` of a listener that is not in the settings, from the next report on."""
@@ -231,7 +231,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         The topics of the setting `topics` are known then, if they exist.
         """
         engine = self._running()
-        await first_answer(engine, checked_timeout("timeout", timeout), self._running)
+        await running.first_answer(engine, checked_timeout("timeout", timeout), self._running)
 
     def _died(self, cause: BaseException) -> None:
         self._accepting = False
@@ -279,7 +279,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     def _usable(self) -> Engine:
         engine = self._taking()
         if engine.transactions is not None:
-            engine.transactions.table.check(Event.SEND)
+            engine.transactions.table.check(running.Event.SEND)
         self._note_task()
         return engine
 
@@ -336,14 +336,14 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._before_close = engine.tally.totals
         until = engine.loop.time() + timeout
         engine.refuse_callers()
-        long = engine.loop.call_later(WORTH_A_LINE, log_waits, engine, self._intake, until)
+        long = engine.loop.call_later(WORTH_A_LINE, running.log_waits, engine, self._intake, until)
         try:
             if timeout > 0:
                 async with asyncio.timeout(timeout):
                     if engine.transactions is not None:
                         await engine.transactions.wind_up(timeout)
                     engine.accumulator.drain_all(engine.loop.time())
-                    await resolved(engine, self._intake)
+                    await running.resolved(engine, self._intake)
                     if not engine.acks:
                         await engine.brokers.handed_over()
                     if self._telemetry is not None:
@@ -372,7 +372,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if self._state == "closed" or engine is None:
             return
         assert self._intake is not None  # noqa: S101  # made with the engine
-        left = waits_for(engine, self._intake)
+        left = running.waits_for(engine, self._intake)
         engine.give_up(text, None)
         engine.supervisor.stop()
         self._report_close(left)
@@ -383,7 +383,9 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     def _report_close(self, waited_for: str | None) -> None:
         assert self._engine is not None  # noqa: S101  # the producer was started
         assert self._intake is not None  # noqa: S101  # made by start()
-        self.close_report = report_of_close(self._engine, self._intake, self._before_close, waited_for)
+        self.close_report = running.report_of_close(
+            self._engine, self._intake, self._before_close, waited_for
+        )
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -419,7 +421,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             return
         assert self._intake is not None  # noqa: S101  # made with the engine
         if not self._losses_told:
-            self._losses_told = log_losses(engine, self._intake, what)
+            self._losses_told = running.log_losses(engine, self._intake, what)
 
 
 def _weakly(producer: Lifecycle[Any, Any]) -> Callable[[BaseException], None]:
@@ -436,6 +438,6 @@ def _weakly(producer: Lifecycle[Any, Any]) -> Callable[[BaseException], None]:
 
 def ended(cause: BaseException | None) -> KafkaError:
     """The error of every call after the end of the background task, or shortly before it."""
-    return denied(cause) or StateError(
+    return running.denied(cause) or StateError(
         "the producer's background task has ended; close the producer and create a new one", cause=cause
     )
