@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from aioproducer._net.telemetry.start import TelemetryStart
     from aioproducer._state.delivery.tally import Totals
     from aioproducer._state.telemetry.registered import RegisteredMetrics
+    from aioproducer._state.transactions import table
     from aioproducer.records import BytesLike
 
     # Without serializers keys and values are bytes-like.
@@ -43,6 +44,7 @@ else:
     from typing import TypeVar
 
     running = Deferred("aioproducer._calls.running")
+    table = Deferred("aioproducer._state.transactions.table")
     K_contra = TypeVar("K_contra", contravariant=True)
     V_contra = TypeVar("V_contra", contravariant=True)
 
@@ -279,7 +281,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     def _usable(self) -> Engine:
         engine = self._taking()
         if engine.transactions is not None:
-            engine.transactions.table.check(running.Event.SEND)
+            engine.transactions.table.check(table.Event.SEND)
         self._note_task()
         return engine
 

@@ -16,14 +16,12 @@ from aioproducer._net.runtime.awaiting import first_answer, known_partitions
 from aioproducer._net.runtime.engine import Engine, denied
 from aioproducer._net.telemetry.start import TelemetryStart
 from aioproducer._state.delivery.tally import Totals
-from aioproducer._state.transactions.table import Event
 
 __all__ = [
     "SOCKETS",
     "BulkIntake",
     "Call",
     "Engine",
-    "Event",
     "Intake",
     "Pending",
     "TelemetryStart",

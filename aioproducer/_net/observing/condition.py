@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from aioproducer._net.observing.connections import THROTTLED
 from aioproducer._net.observing.snapshot import connected_brokers, oldest_unacked, seconds_since
 from aioproducer._state.connecting.endpoint import address_text
-from aioproducer._state.transactions.table import State
 from aioproducer.errors import KafkaError, printable, text_of
 from aioproducer.stats import Health
 
@@ -51,7 +50,7 @@ def health_of(engine: Engine, intake: Intake, state: str, cause: BaseException |
 
 
 def _is_fenced(engine: Engine) -> bool:
-    return engine.transactions is not None and engine.transactions.table.state is State.FATAL
+    return engine.transactions is not None and engine.transactions.table.is_fatal
 
 
 def _is_late(engine: Engine, oldest: float | None) -> bool:

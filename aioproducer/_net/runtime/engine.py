@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aioproducer._callers.threads import require_loop
 from aioproducer._codecs import CODECS
+from aioproducer._deferred import Deferred
 from aioproducer._net.cluster.control import Control
 from aioproducer._net.cluster.metadata_task import Cluster
 from aioproducer._net.connecting.addresses import Addresses
@@ -28,9 +29,8 @@ from aioproducer._net.runtime.flushes import Flushes
 from aioproducer._net.runtime.preparing import Preparing
 from aioproducer._net.runtime.supervisor import Supervisor
 from aioproducer._net.runtime.timekeeper import Timekeeper
-from aioproducer._net.securing.protocol import security_of
+from aioproducer._net.securing.choice import security_of
 from aioproducer._net.timers.wakeup import Wakeup
-from aioproducer._net.transactions.transactions import Transactions
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batching.limits import Limits
 from aioproducer._state.cluster.metadata import MetadataView
@@ -58,10 +58,13 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.producing.sender import Sender
     from aioproducer._net.tasks import Tasks
+    from aioproducer._net.transactions import transactions
     from aioproducer._state.admission.waiting import Appender, Waiting
     from aioproducer._state.effects import Settled
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.config import ProducerConfig
+else:
+    transactions = Deferred("aioproducer._net.transactions.transactions")
 
 
 class Engine:
@@ -130,7 +133,7 @@ class Engine:
         self.cluster = Cluster(self, self.machines, self.senders)
         self.identity = IdentitySource(self, self.machines)
         current = self.machines.transaction
-        self.transactions = None if current is None else Transactions(self, current)
+        self.transactions = None if current is None else transactions.Transactions(self, current)
         self.wakeup = Wakeup(loop)
         self.brokers = Brokers(
             self,
