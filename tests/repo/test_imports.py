@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Final
 import pytest
 
 import aioproducer
+from aioproducer.testing import EmbeddedKafka
 from tests.repo.source import PACKAGE, ROOT, parsed
 
 # Prints the modules that the program in `code` loads beyond asyncio.
@@ -37,8 +39,8 @@ def own(modules: set[str]) -> set[str]:
 
 
 def test_the_package_alone_loads_nothing() -> None:
-    """`import aioproducer` loads a table of names."""
-    assert loaded("import aioproducer") == {"aioproducer"}
+    """`import aioproducer` loads a table of names, and at most `typing` of the standard library."""
+    assert loaded("import typing, aioproducer") - loaded("import typing") == {"aioproducer"}
 
 
 def test_names_have_their_homes() -> None:
@@ -102,3 +104,72 @@ def test_errors_load_errors() -> None:
         "aioproducer.errors",
         "aioproducer.outcome",
     }
+
+
+# What the settings of a plain producer exclude, or what it only needs for calls that it may never make.
+UNUSED: Final = {
+    "aioproducer._net.securing.protocol",
+    "aioproducer._net.tls",
+    "aioproducer._net.transactions.transactions",
+    "aioproducer._state.transactions.current",
+    "aioproducer._state.transactions.dialogues",
+    "aioproducer.auth",
+    "aioproducer.coordinators",
+    "aioproducer.security.sasl",
+    "aioproducer.security.stores",
+}
+MESSAGES: Final = {"api_versions", "declaration", "header", "init_producer_id", "metadata", "produce"}
+
+
+def test_a_plain_producer_loads_neither_security_nor_transactions() -> None:
+    """The first `start()` loads the engine, and the messages of the four APIs that a producer speaks.
+
+    They are 323 modules with `Producer` itself, in place of 418; those of the dependencies vary with their versions. 350 is less
+    than either security or transactions would add.
+    """
+    modules = loaded("import aioproducer._calls.running")
+    package = "aioproducer._wire.messages."
+    assert modules & UNUSED == set()
+    assert {name.removeprefix(package) for name in modules if name.startswith(package)} == MESSAGES
+    assert len(modules) <= 350, sorted(modules)
+
+
+# The calls of a producer's whole life, with whatever settings; prints the modules that were loaded by them after `ready()`.
+_LIFE: Final = """
+import asyncio, json, sys
+from aioproducer import KafkaError, Producer, Record
+
+async def live(servers):
+    async with Producer(servers, topics=["orders"]) as producer:
+        await producer.ready(60)
+        before = set(sys.modules)
+        await producer.send_and_wait("orders", b"1", key=b"k", headers={"h": b"v"})
+        await (await producer.send("orders", b"2"))
+        producer.send_nowait("orders", b"3")
+        await (await producer.send_batch("orders", [b"4", b"5"]))
+        await producer.send_all([Record("orders", b"6")])
+        await producer.flush()
+        async with producer.scope() as scope:
+            await producer.send("orders", b"7")
+            await scope.flush()
+        try:
+            await producer.send("no topic!", b"8")
+        except KafkaError:
+            pass
+        await producer.partitions_for("orders")
+        producer.stats(), producer.health(), producer.purge(), repr(producer)
+    return set(sys.modules) - before
+
+print(json.dumps(sorted(asyncio.run(live(sys.argv[1])))))
+"""
+
+
+async def test_nothing_is_imported_while_a_producer_runs() -> None:
+    """An import takes milliseconds, for which the event loop stands still: `start()` loads all that sending needs."""
+    async with EmbeddedKafka() as kafka:
+        program = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _LIFE, kafka.bootstrap_servers, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await program.communicate()
+    assert program.returncode == 0
+    assert json.loads(output) == []
