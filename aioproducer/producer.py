@@ -15,6 +15,7 @@ from aioproducer._calls.telemetry import TelemetryCalls
 from aioproducer._calls.transactions import TransactionCalls
 from aioproducer._core import sending_of
 from aioproducer._deferred import Deferred
+from aioproducer._net.accepting.pending import Pending
 from aioproducer._state.admission.checking import checked_timeout, checked_topic
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from aioproducer._callers.owners import Told
     from aioproducer._calls import running
     from aioproducer._core import BatchDelivery, Delivery, Sending
-    from aioproducer._net.accepting.pending import Pending
     from aioproducer._net.transactions.transactions import Transactions
     from aioproducer.config import BootstrapServers, ConfigProvider, Settings
     from aioproducer.records import (
@@ -379,6 +379,6 @@ class Producer(
 
 def refused(error: KafkaError) -> Pending:
     """A call that is refused at once; the error is raised when it is awaited."""
-    pending = running.Pending(None, bool)
+    pending = Pending(None, bool)
     pending.refuse(error)
     return pending

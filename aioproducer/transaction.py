@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from aioproducer._callers.consumed import Offsets, Recorded, next_offsets, offsets_of, owner_of
+from aioproducer._callers.loading import load
 from aioproducer._callers.transaction_retry import Aborters, may_run_again
 from aioproducer._deferred import Deferred
 from aioproducer._net.log import Log, log
@@ -64,7 +65,9 @@ class TransactionHandle:
         Raises `CommitOutcomeUnknownError` without an answer in time, `ProducerFencedError` when another producer has
         taken over, or `TransactionAbortedError` when its time was over.
         """
-        async with self._coordinators(config_of_call(bootstrap_servers, settings)) as found:
+        config = config_of_call(bootstrap_servers, settings)
+        await load("aioproducer.coordinators")
+        async with self._coordinators(config) as found:
             await found.commit(self, timeout=timeout)
 
     async def abort(
@@ -75,7 +78,9 @@ class TransactionHandle:
         **settings: Unpack[ConnectionSettings],
     ) -> None:
         """Abort it, within `timeout` seconds (default: `max_block_ms`). Done as well if its time was over."""
-        async with self._coordinators(config_of_call(bootstrap_servers, settings)) as found:
+        config = config_of_call(bootstrap_servers, settings)
+        await load("aioproducer.coordinators")
+        async with self._coordinators(config) as found:
             await found.abort(self, timeout=timeout)
 
     def _coordinators(self, config: ProducerConfig) -> Coordinators:

@@ -9,9 +9,10 @@ import random
 import warnings
 import weakref
 from asyncio.events import _get_running_loop  # asyncio's own low-level form: None where no loop runs
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from aioproducer import _core
+from aioproducer._callers.loading import load
 from aioproducer._callers.owners import TaskOwners
 from aioproducer._core import Clock, SendPath
 from aioproducer._deferred import Deferred
@@ -60,6 +61,14 @@ FORKED = "this process was forked after the producer was started: create a new o
 
 os.register_at_fork(after_in_child=_core.forked) if hasattr(os, "register_at_fork") else None
 
+_ENGINE: Final = ("aioproducer._calls.running",)
+_SECURITY: Final = ("aioproducer._net.securing.protocol",)
+_TRANSACTIONS: Final = (
+    "aioproducer._net.transactions.transactions",
+    "aioproducer._state.transactions.current",
+    "aioproducer._state.transactions.ownership",
+)
+
 # Running producers: those left at the end of the interpreter were never closed.
 _running: weakref.WeakSet[Lifecycle[Any, Any]] = weakref.WeakSet()
 
@@ -104,6 +113,8 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
         With `wait_ready`, wait at most so many seconds until one broker has answered, or raise the reason.
         """
+        # Before all checks: other calls may come meanwhile.
+        await load(*engine_modules(self.config))
         if self._state in ("running", "closing"):
             if not self._same_process():
                 raise StateError(FORKED)
@@ -424,6 +435,12 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         assert self._intake is not None  # noqa: S101  # made with the engine
         if not self._losses_told:
             self._losses_told = running.log_losses(engine, self._intake, what)
+
+
+def engine_modules(config: ProducerConfig) -> tuple[str, ...]:
+    """The modules of a producer with these settings that are loaded when it starts."""
+    security = () if config.security_protocol == "PLAINTEXT" else _SECURITY
+    return _ENGINE + security + (() if config.transactional_id is None else _TRANSACTIONS)
 
 
 def _weakly(producer: Lifecycle[Any, Any]) -> Callable[[BaseException], None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from aioproducer._net.accepting.bulk_intake import BulkIntake
 from aioproducer._net.accepting.ending import log_losses, log_waits, report_of_close, resolved
 from aioproducer._net.accepting.intake import Call, Intake
-from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.serializing import is_being_prepared
 from aioproducer._net.accepting.stream import send_stream
 from aioproducer._net.connecting.dialing import SOCKETS
@@ -23,7 +22,6 @@ __all__ = [
     "Call",
     "Engine",
     "Intake",
-    "Pending",
     "TelemetryStart",
     "Totals",
     "connected_brokers",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer._callers.consumed import Offsets, offsets_of, owner_of
+from aioproducer._callers.loading import load
 from aioproducer._deferred import Deferred
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.backoff import Backoff
 from aioproducer.transaction import Transaction, run_again
+
+_FOREIGN: Final = "aioproducer._net.transactions.foreign_transactions"
+_OFFSETS: Final = "aioproducer._net.transactions.stable_offsets"
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -19,8 +23,8 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
     from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 else:
-    foreign_transactions = Deferred("aioproducer._net.transactions.foreign_transactions")
-    stable_offsets = Deferred("aioproducer._net.transactions.stable_offsets")
+    foreign_transactions = Deferred(_FOREIGN)
+    stable_offsets = Deferred(_OFFSETS)
 
 T = TypeVar("T")
 
@@ -111,12 +115,14 @@ class TransactionCalls:
 
     async def fence(self, transactional_ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Abort the open transactions of these transactional ids, whose owners are gone, and refuse them from now on."""
+        await load(_FOREIGN)
         await foreign_transactions.fence_all(self._running(), transactional_ids, self._timeout(timeout))
 
     async def list_transactions(
         self, prefix: str = "", *, timeout: float | None = None
     ) -> list[TransactionListing]:
         """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
+        await load(_FOREIGN)
         return await foreign_transactions.list_all(self._running(), prefix, self._timeout(timeout))
 
     async def committed_offsets(
@@ -126,6 +132,7 @@ class TransactionCalls:
 
         Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
         """
+        await load(_OFFSETS)
         return await stable_offsets.fetch_committed(
             self._running(), group, partitions, self._timeout(timeout)
         )

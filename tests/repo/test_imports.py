@@ -173,3 +173,49 @@ async def test_nothing_is_imported_while_a_producer_runs() -> None:
         output, _ = await program.communicate()
     assert program.returncode == 0
     assert json.loads(output) == []
+
+
+# Prints the modules that are looked for in the thread of the event loop, while producers start and are asked.
+_STARTS: Final = """
+import asyncio, json, sys, threading
+from aioproducer import KafkaError, Producer
+
+class Recorder:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is threading.main_thread():
+            found.append(name)
+
+found = []
+SASL = dict(security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_username="u", sasl_password="p")
+
+async def start(**settings):
+    producer = Producer("127.0.0.1:1", **settings)
+    sys.meta_path.insert(0, Recorder())
+    try:
+        await producer.start()
+        for call in (producer.fence(["id"], timeout=0.01), producer.committed_offsets("g", [("t", 0)], timeout=0.01)):
+            try:
+                await call
+            except KafkaError:
+                pass
+        await producer.close()
+    finally:
+        sys.meta_path.pop(0)
+
+for settings in (SASL, dict(transactional_id="id"), {}):
+    asyncio.run(start(**settings))
+print(json.dumps(found))
+"""
+
+
+def test_the_event_loop_goes_on_while_start_imports() -> None:
+    """What a producer needs, by its settings and by the first call that needs it, is imported in another thread.
+
+    Beside the backend of anyio, which anyio imports when it is first used, in the loop.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", _STARTS], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    )
+    found = set(json.loads(done.stdout))
+    assert own(found) == set()
+    assert found & {"crc32c", "ssl", "importlib.metadata"} == set()

@@ -12,7 +12,7 @@ from aioproducer._net.connecting.addresses import Addresses
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.log import log_of
-from aioproducer._net.securing.choice import security_of
+from aioproducer._net.securing.protocol import security_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.cluster.metadata import MetadataView
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from aioproducer._net.connecting.conversing import in_a_thread
-from aioproducer._net.securing.choice import security_of
 from aioproducer._net.securing.configured import tls_secrets, tls_settings
+from aioproducer._net.securing.protocol import security_of
 from aioproducer._net.securing.secrets import revealed, revealed_all
 from aioproducer._net.tls.context import own_certificates
 from aioproducer.security.stores import pem

@@ -16,6 +16,7 @@ from aioproducer._net.connecting.addresses import Addresses
 from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
+from aioproducer._net.connecting.security import PLAINTEXT
 from aioproducer._net.log import log_of
 from aioproducer._net.observing.batch_reports import BatchReporter, address_of
 from aioproducer._net.observing.fault_log import FaultLog
@@ -29,7 +30,6 @@ from aioproducer._net.runtime.flushes import Flushes
 from aioproducer._net.runtime.preparing import Preparing
 from aioproducer._net.runtime.supervisor import Supervisor
 from aioproducer._net.runtime.timekeeper import Timekeeper
-from aioproducer._net.securing.choice import security_of
 from aioproducer._net.timers.wakeup import Wakeup
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batching.limits import Limits
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.producing.sender import Sender
+    from aioproducer._net.securing import protocol
     from aioproducer._net.tasks import Tasks
     from aioproducer._net.transactions import transactions
     from aioproducer._state.admission.waiting import Appender, Waiting
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.config import ProducerConfig
 else:
+    # Both are loaded by start(), where the settings need them.
+    protocol = Deferred("aioproducer._net.securing.protocol")
     transactions = Deferred("aioproducer._net.transactions.transactions")
 
 
@@ -126,7 +129,9 @@ class Engine:
         self.accumulator = self.machines.accumulator
         self.admission = self.machines.admission
         self.accumulator.withdraw = partial(_withdraw_here, loop, self.accumulator.withdraw)
-        self.addresses = Addresses(config, loop, rng, security_of(config, loop, rng), network)
+        is_plain = config.security_protocol == "PLAINTEXT"
+        security = PLAINTEXT if is_plain else protocol.security_of(config, loop, rng)
+        self.addresses = Addresses(config, loop, rng, security, network)
         self.addresses.on_ended = self._connection_ended
         self.control: Control = Control(self, Contact(self.log))
         self.senders: dict[int, Sender] = {}

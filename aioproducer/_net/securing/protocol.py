@@ -44,12 +44,14 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
     from aioproducer.security.tls.settings import TlsSettings
 
-__all__ = ["protocol_of"]
+__all__ = ["security_of"]
 
 
-def protocol_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Random) -> SecurityProtocol:
-    """TLS, SASL, or both, as the settings say. Warns of settings that weaken it."""
+def security_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Random) -> SecurityProtocol:
+    """The security protocol of all connections of a producer. Warns of settings that weaken it."""
     protocol = config.security_protocol
+    if protocol == "PLAINTEXT":
+        return PLAINTEXT
     log = log_of(config.client_id)
     found = _over_tls(config, loop, log) if protocol.endswith("SSL") else PLAINTEXT
     if not protocol.startswith("SASL"):

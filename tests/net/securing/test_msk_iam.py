@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 from aioproducer import AuthenticationError, ConfigurationError, ProducerConfig
 from aioproducer._net.log import log_of
 from aioproducer._net.securing.calling import call
-from aioproducer._net.securing.choice import security_of
 from aioproducer._net.securing.configured import iam_provider
+from aioproducer._net.securing.protocol import security_of
 from aioproducer._net.securing.tokens import TokenSource
 from aioproducer.auth import AwsCredentials, Token, msk_iam
 from aioproducer.auth.aws import presigned

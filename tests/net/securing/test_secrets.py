@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aioproducer import ConfigurationError, KafkaError, ProducerConfig, Secret, SecretEnv, SecretFile
-from aioproducer._net.securing.choice import security_of
+from aioproducer._net.securing.protocol import security_of
 from aioproducer._net.securing.secrets import revealed
 from aioproducer.secret import SecretCall, SecretSource
 

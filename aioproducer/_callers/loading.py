@@ -1,0 +1,28 @@
+"""Modules that a call loads before it uses them: in a thread, because an import reads files and takes its time."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+
+__all__ = ["load"]
+
+
+async def load(*modules: str) -> None:
+    """Import those that are missing; the event loop goes on meanwhile. Where all are there, the call does not wait."""
+    missing = [name for name in modules if not _is_there(name)]
+    if missing:
+        await asyncio.to_thread(_import_all, missing)
+
+
+def _is_there(name: str) -> bool:
+    """Whether the module is imported, and no other thread is still busy with that."""
+    module = sys.modules.get(name)
+    return module is not None and not getattr(module.__spec__, "_initializing", False)
+
+
+def _import_all(names: Iterable[str]) -> None:
+    for name in names:
+        import_module(name)
