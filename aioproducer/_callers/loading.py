@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import sys
 from collections.abc import Iterable
 from importlib import import_module
@@ -13,8 +14,14 @@ __all__ = ["load"]
 async def load(*modules: str) -> None:
     """Import those that are missing; the event loop goes on meanwhile. Where all are there, the call does not wait."""
     missing = [name for name in modules if not _is_there(name)]
-    if missing:
-        await asyncio.to_thread(_import_all, missing)
+    if not missing:
+        return
+    # Its thread ends with its work; that of the loop would stay, and a process with threads should not be forked.
+    executor = concurrent.futures.ThreadPoolExecutor(1)
+    try:
+        await asyncio.get_running_loop().run_in_executor(executor, _import_all, missing)
+    finally:
+        executor.shutdown(wait=False)
 
 
 def _is_there(name: str) -> bool:
