@@ -7,27 +7,39 @@ import itself, in the other branch:
     if TYPE_CHECKING:
         from aioproducer._calls import running
     else:
-        running = Deferred("aioproducer._calls.running")
+        running = deferred("aioproducer._calls.running")
 
 What is deferred must not be used first while records are sent: an import takes milliseconds, and the event loop stands still.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
-__all__ = ["Deferred"]
+__all__ = ["deferred"]
 
 
-class Deferred:
+class _Deferred:
     """A module that is imported when one of its names is first used."""
 
     def __init__(self, module: str) -> None:
-        self._module = module
+        self._name = module
+        # Kept, because at the end of the interpreter, when a producer may still have to say what it lost, nothing is found.
+        self._module: ModuleType | None = None
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(import_module(self._module), name)
+        if self._module is None:
+            self._module = import_module(self._name)
+        value = getattr(self._module, name)
         # Found without this method the next time.
         setattr(self, name, value)
         return value
+
+
+@cache
+def deferred(module: str) -> Any:
+    """The module of this name, imported with its first use; the same object for all that use it."""
+    return _Deferred(module)

@@ -14,7 +14,7 @@ from aioproducer._calls.lifecycle import FORKED, K_contra, Lifecycle, V_contra, 
 from aioproducer._calls.telemetry import TelemetryCalls
 from aioproducer._calls.transactions import TransactionCalls
 from aioproducer._core import sending_of
-from aioproducer._deferred import Deferred
+from aioproducer._deferred import deferred
 from aioproducer._net.accepting.pending import Pending
 from aioproducer._state.admission.checking import checked_timeout, checked_topic
 from aioproducer.config import ProducerConfig
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     V = TypeVar("V", bound=Any, default=Any)
     T = TypeVar("T")
 else:
-    running = Deferred("aioproducer._calls.running")
+    running = deferred("aioproducer._calls.running")
 
 
 class Producer(

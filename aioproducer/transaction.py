@@ -13,7 +13,7 @@ import attrs
 from aioproducer._callers.consumed import Offsets, Recorded, next_offsets, offsets_of, owner_of
 from aioproducer._callers.loading import load
 from aioproducer._callers.transaction_retry import Aborters, may_run_again
-from aioproducer._deferred import Deferred
+from aioproducer._deferred import deferred
 from aioproducer._net.log import Log, log
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer.config import config_of_call
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from aioproducer.config import BootstrapServers, ConnectionSettings, ProducerConfig
     from aioproducer.coordinators import Coordinators
 else:
-    coordinators = Deferred("aioproducer.coordinators")
-    table = Deferred("aioproducer._state.transactions.table")
+    coordinators = deferred("aioproducer.coordinators")
+    table = deferred("aioproducer._state.transactions.table")
 
 __all__ = ["Transaction", "TransactionHandle"]
 

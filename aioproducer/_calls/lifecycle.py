@@ -15,7 +15,7 @@ from aioproducer import _core
 from aioproducer._callers.loading import load
 from aioproducer._callers.owners import TaskOwners
 from aioproducer._core import Clock, SendPath
-from aioproducer._deferred import Deferred
+from aioproducer._deferred import deferred
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer.config import ProducerConfig, require_config
 from aioproducer.errors import KafkaError, StateError
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
-    running = Deferred("aioproducer._calls.running")
-    table = Deferred("aioproducer._state.transactions.table")
+    running = deferred("aioproducer._calls.running")
+    table = deferred("aioproducer._state.transactions.table")
     K_contra = TypeVar("K_contra", contravariant=True)
     V_contra = TypeVar("V_contra", contravariant=True)
 

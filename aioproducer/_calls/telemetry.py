@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Literal
 
-from aioproducer._deferred import Deferred
+from aioproducer._deferred import deferred
 from aioproducer.errors import MetadataTimeoutError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aioproducer._state.telemetry.registered import RegisteredMetrics
     from aioproducer.config import ProducerConfig
 else:
-    running = Deferred("aioproducer._calls.running")
+    running = deferred("aioproducer._calls.running")
 
 
 class TelemetryCalls:

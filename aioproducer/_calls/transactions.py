@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer._callers.consumed import Offsets, offsets_of, owner_of
 from aioproducer._callers.loading import load
-from aioproducer._deferred import Deferred
+from aioproducer._deferred import deferred
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.backoff import Backoff
 from aioproducer.transaction import Transaction, run_again
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
     from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 else:
-    foreign_transactions = Deferred(_FOREIGN)
-    stable_offsets = Deferred(_OFFSETS)
+    foreign_transactions = deferred(_FOREIGN)
+    stable_offsets = deferred(_OFFSETS)
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import Budget
-from aioproducer._deferred import Deferred
+from aioproducer._deferred import deferred
 from aioproducer._state.admission.call_expiry import CallExpiry
 from aioproducer._state.admission.lines import Admission
 from aioproducer._state.admission.waiting import WaitingCalls
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from aioproducer._state.transactions import current, ownership
     from aioproducer._state.transactions.current import CurrentTransaction
 else:
-    current = Deferred("aioproducer._state.transactions.current")
-    ownership = Deferred("aioproducer._state.transactions.ownership")
+    current = deferred("aioproducer._state.transactions.current")
+    ownership = deferred("aioproducer._state.transactions.ownership")
 
 
 class Machines:

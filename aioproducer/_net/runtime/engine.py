@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aioproducer._callers.threads import require_loop
 from aioproducer._codecs import CODECS
-from aioproducer._deferred import Deferred
+from aioproducer._deferred import deferred
 from aioproducer._net.cluster.control import Control
 from aioproducer._net.cluster.metadata_task import Cluster
 from aioproducer._net.connecting.addresses import Addresses
@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
 else:
     # Both are loaded by start(), where the settings need them.
-    protocol = Deferred("aioproducer._net.securing.protocol")
-    transactions = Deferred("aioproducer._net.transactions.transactions")
+    protocol = deferred("aioproducer._net.securing.protocol")
+    transactions = deferred("aioproducer._net.transactions.transactions")
 
 
 class Engine:
