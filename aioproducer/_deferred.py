@@ -9,7 +9,7 @@ import itself, in the other branch:
     else:
         running = deferred("aioproducer._calls.running")
 
-What is deferred must not be used first while records are sent: an import takes milliseconds, and the event loop stands still.
+No deferred module may be used first while records are sent: an import takes milliseconds, and the event loop stands still.
 """
 
 from __future__ import annotations

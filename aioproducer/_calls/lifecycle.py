@@ -87,7 +87,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     close_report: CloseReport | None
     # The network that connections are opened in; None: sockets.
     _network: Network | None = None
-    # What had its outcome when close() began.
+    # The records that had their outcome when close() began.
     _before_close: Totals
 
     def _set_up(self, config: ProducerConfig) -> None:

@@ -30,7 +30,7 @@ async def _program(one: Work) -> Round:
             count -= _AT_ONCE
         gc.collect()
 
-    # What the first of them load and keep for all.
+    # The first of them load modules and keep buffers for all.
     await connect(_AT_ONCE)
     before = resident()
     with Stopwatch() as watch:

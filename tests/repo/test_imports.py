@@ -58,7 +58,7 @@ def test_names_have_their_homes() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """What is not public is not found, with the usual error."""
+    """A name that is not public is not found, with the usual error."""
     with pytest.raises(AttributeError, match="module 'aioproducer' has no attribute 'Consumer'"):
         getattr(aioproducer, "Consumer")  # noqa: B009  # as a program finds out
     assert not hasattr(aioproducer, "__wrapped__")
@@ -106,7 +106,7 @@ def test_errors_load_errors() -> None:
     }
 
 
-# What the settings of a plain producer exclude, or what it only needs for calls that it may never make.
+# The settings of a plain producer exclude these, or only calls that it may never make need them.
 UNUSED: Final = {
     "aioproducer._net.securing.protocol",
     "aioproducer._net.tls",
@@ -209,7 +209,7 @@ print(json.dumps(found))
 
 
 def test_the_event_loop_goes_on_while_start_imports() -> None:
-    """What a producer needs, by its settings and by the first call that needs it, is imported in another thread.
+    """Modules that the settings of a producer need, or one of its calls, are imported in another thread.
 
     Beside the backend of anyio, which anyio imports when it is first used, in the loop.
     """
