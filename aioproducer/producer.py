@@ -15,19 +15,9 @@ from aioproducer._calls.outlets import OutletCalls
 from aioproducer._calls.telemetry import TelemetryCalls
 from aioproducer._calls.transactions import TransactionCalls
 from aioproducer._core import sending_of
-from aioproducer._net.accepting.ending import resolved
-from aioproducer._net.accepting.intake import Call
+from aioproducer._deferred import deferred
 from aioproducer._net.accepting.pending import Pending
-from aioproducer._net.accepting.serializing import is_being_prepared
-from aioproducer._net.accepting.stream import send_stream
-from aioproducer._net.observing.closing import counted
-from aioproducer._net.observing.condition import health_of, health_without_engine
-from aioproducer._net.observing.snapshot import (
-    connected_brokers,
-    loads,
-    stats_of,
-)
-from aioproducer._net.runtime.awaiting import known_partitions
+from aioproducer._net.observing.not_running import health_without_engine
 from aioproducer._state.admission.checking import checked_timeout, checked_topic
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import (
@@ -45,6 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
     from aioproducer._callers.owners import Told
+    from aioproducer._calls import running
     from aioproducer._core import BatchDelivery, Delivery, Sending
     from aioproducer._net.accepting.stream import Letters
     from aioproducer._net.transactions.transactions import Transactions
@@ -63,6 +54,8 @@ if TYPE_CHECKING:
     K = TypeVar("K", bound=Any, default=Any)
     V = TypeVar("V", bound=Any, default=Any)
     T = TypeVar("T")
+else:
+    running = deferred("aioproducer._calls.running")
 
 
 class Producer(
@@ -194,7 +187,7 @@ class Producer(
                 self._tell_interceptors(error)
             return sending_of(refused(error), wants_metadata)
         assert self._intake is not None  # noqa: S101  # made by start()
-        call = Call(topic, value, key, partition, timestamp, headers, timeout, max_block, done)
+        call = running.Call(topic, value, key, partition, timestamp, headers, timeout, max_block, done)
         return self._intake.take(call, wants_metadata)
 
     def _refuse(self, error: BaseException, topic: object, wants_metadata: bool) -> Any:
@@ -235,11 +228,11 @@ class Producer(
         assert self._intake is not None  # noqa: S101  # made by start()
         try:
             return self._intake.take_now(
-                Call(topic, value, key, partition, timestamp, headers, timeout, done=done)
+                running.Call(topic, value, key, partition, timestamp, headers, timeout, done=done)
             )
         except KafkaError as error:
             # Of a call that does not wait, a record that only comes too early may be sent again.
-            if not isinstance(error, BufferFullError) and not is_being_prepared(error):
+            if not isinstance(error, BufferFullError) and not running.is_being_prepared(error):
                 self._fail_transaction(error)
             raise
 
@@ -314,7 +307,7 @@ class Producer(
         engine = self._usable()
         if dead_letters is not None:
             self._check_letters(dead_letters)
-        result = await send_stream(self, records, on_progress, dead_letters)
+        result = await running.send_stream(self, records, on_progress, dead_letters)
         engine.machines.losses.gaps_seen()
         return result
 
@@ -346,7 +339,7 @@ class Producer(
         timeout = checked_timeout("timeout", timeout)
         told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
         assert self._intake is not None  # noqa: S101  # made with the engine
-        flush = await resolved(engine, self._intake, timeout)
+        flush = await running.resolved(engine, self._intake, timeout)
         if not flush.done:
             raise ended(self._cause or engine.supervisor.crashed)
         engine.machines.losses.gaps_seen(flush)
@@ -362,7 +355,7 @@ class Producer(
         """The partitions of a topic; waits at most `timeout` seconds (default: `max_block_ms`) for its metadata."""
         engine = self._running()
         name = checked_topic(topic)
-        return await known_partitions(engine, name, self._timeout(timeout), self._running)
+        return await running.known_partitions(engine, name, self._timeout(timeout), self._running)
 
     def purge(self, topic: str | None = None) -> int:
         """Withdraw buffered records that are not drained yet (of one topic); returns their number."""
@@ -377,7 +370,7 @@ class Producer(
         if engine is None:
             return Stats()
         assert self._intake is not None  # noqa: S101  # made with the engine
-        return stats_of(engine, self._intake, self._accepted_records, self._accepted_bytes)
+        return running.stats_of(engine, self._intake, self._accepted_records, self._accepted_bytes)
 
     def health(self) -> Health:
         """A small snapshot for probes, without I/O, at any time and from any thread."""
@@ -385,7 +378,7 @@ class Producer(
         if engine is None:
             return health_without_engine(self._state)
         assert self._intake is not None  # noqa: S101  # made with the engine
-        return health_of(engine, self._intake, self._state, self._cause)
+        return running.health_of(engine, self._intake, self._state, self._cause)
 
     def __repr__(self) -> str:
         if not hasattr(
@@ -396,10 +389,10 @@ class Producer(
         if engine is None:
             return f"<{type(self).__name__} {self._state}>"
         assert self._intake is not None  # noqa: S101  # made with the engine
-        buffered, flying = loads(engine, self._intake, self._accepted_records)
+        buffered, flying = running.loads(engine, self._intake, self._accepted_records)
         return (
-            f"<{type(self).__name__} {self._state}: {counted(connected_brokers(engine), 'broker')} connected, "
-            f"{counted(buffered.records, 'record')} buffered, {flying.records} in flight>"
+            f"<{type(self).__name__} {self._state}: {running.counted(running.connected_brokers(engine), 'broker')} connected, "
+            f"{running.counted(buffered.records, 'record')} buffered, {flying.records} in flight>"
         )
 
     def __reduce__(self) -> Any:

@@ -11,21 +11,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from aioproducer._callers.consumed import Offsets, Recorded, next_offsets, offsets_of, owner_of
+from aioproducer._callers.loading import load
 from aioproducer._callers.transaction_retry import Aborters, may_run_again
+from aioproducer._deferred import deferred
 from aioproducer._net.log import Log, log
 from aioproducer._state.admission.checking import checked_timeout
-from aioproducer._state.transactions.table import State
 from aioproducer.config import config_of_call
-from aioproducer.coordinators import Coordinators
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
+    from aioproducer import coordinators
     from aioproducer._net.transactions.transactions import Transactions
     from aioproducer._state.backoff import Backoff
+    from aioproducer._state.transactions import table
     from aioproducer.config import BootstrapServers, ConnectionSettings, ProducerConfig
+    from aioproducer.coordinators import Coordinators
+else:
+    coordinators = deferred("aioproducer.coordinators")
+    table = deferred("aioproducer._state.transactions.table")
 
 __all__ = ["Transaction", "TransactionHandle"]
 
@@ -59,8 +65,10 @@ class TransactionHandle:
         Raises `CommitOutcomeUnknownError` without an answer in time, `ProducerFencedError` when another producer has
         taken over, or `TransactionAbortedError` when its time was over.
         """
-        async with self._coordinators(config_of_call(bootstrap_servers, settings)) as coordinators:
-            await coordinators.commit(self, timeout=timeout)
+        config = config_of_call(bootstrap_servers, settings)
+        await load("aioproducer.coordinators")
+        async with self._coordinators(config) as found:
+            await found.commit(self, timeout=timeout)
 
     async def abort(
         self,
@@ -70,12 +78,14 @@ class TransactionHandle:
         **settings: Unpack[ConnectionSettings],
     ) -> None:
         """Abort it, within `timeout` seconds (default: `max_block_ms`). Done as well if its time was over."""
-        async with self._coordinators(config_of_call(bootstrap_servers, settings)) as coordinators:
-            await coordinators.abort(self, timeout=timeout)
+        config = config_of_call(bootstrap_servers, settings)
+        await load("aioproducer.coordinators")
+        async with self._coordinators(config) as found:
+            await found.abort(self, timeout=timeout)
 
     def _coordinators(self, config: ProducerConfig) -> Coordinators:
         """Those that know of the transaction."""
-        return Coordinators.from_config(config)
+        return coordinators.Coordinators.from_config(config)
 
 
 class Transaction:
@@ -135,7 +145,7 @@ class Transaction:
 
     def _is_open(self, transactions: Transactions) -> bool:
         """False after the user has ended it by hand, or detached it."""
-        ended = transactions.table.state in (State.READY, State.DETACHED)
+        ended = transactions.table.state in (table.State.READY, table.State.DETACHED)
         return transactions.number == self._number and not ended
 
     async def _commit(self, transactions: Transactions) -> None:

@@ -17,6 +17,7 @@ from benchmarks.workloads import (
     CONFLUENT,
     DIALS,
     ENDLESS,
+    IDLE,
     JAVA,
     KEYS,
     KILOBYTES,
@@ -180,6 +181,10 @@ def _memory(rows: Rows) -> Iterator[Goal]:
     yield _at_most(MEMORY.name, "bytes beside the value", rows[OURS].figures["bytes_per_record"], 120)
 
 
+def _idle(rows: Rows) -> Iterator[Goal]:
+    yield _at_most(IDLE.name, "KiB of each producer", rows[OURS].figures["kib_each"], 100)
+
+
 def _stalls(rows: Rows) -> Iterator[Goal]:
     figures = rows[OURS].figures
     longest = max(value for name, value in figures.items() if name.endswith("_step_ms"))
@@ -259,6 +264,7 @@ _JUDGES: Final[Mapping[str, Callable[[Rows], Iterator[Goal]]]] = {
     _SINGLE.name: _small_transactions,
     _LARGE.name: _large_transactions,
     MEMORY.name: _memory,
+    IDLE.name: _idle,
     STALLS.name: _stalls,
     SECURED[0].name: _secured(SECURED[0].name, 2.5, 0.1),
     SECURED[1].name: _secured(SECURED[1].name, 2, 0.7),

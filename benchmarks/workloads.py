@@ -157,6 +157,13 @@ MEMORY: Final = Workload(
     figures=(("bytes_per_record", "bytes", ".0f"),),
     shows_rate=False,
 )
+IDLE: Final = Workload(
+    "idle",
+    "An idle producer with two connections, one of 1,000 in a process",
+    (_ours(OURS, 1_000, program="aioproducer_idle"),),
+    figures=(("kib_each", "KiB each", ".0f"), ("idle_cpu_ms", "CPU of all in 2 s, ms", ".1f")),
+    shows_rate=False,
+)
 STALLS: Final = Workload(
     "stalls",
     "Longest time for which the loop's thread works without looking up (processor time)",
@@ -308,7 +315,7 @@ SERIALIZERS: Final = Workload(
     shows_rate=False,
 )
 WORKLOADS: Final = (
-    VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, *TRANSACTIONS, PARTITIONS, MEMORY, STALLS, *SECURED, DIALS, SESSIONS,
+    VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, *TRANSACTIONS, PARTITIONS, MEMORY, IDLE, STALLS, *SECURED, DIALS, SESSIONS,
     SESSION_PACE, OBSERVED, SCRAPED, SERIALIZERS, LOOPS, CODECS, THREE_NODES,
 )  # fmt: skip
 # A broker's JVM compiles its code for transactions completely only after some ten thousand of them, which halves its

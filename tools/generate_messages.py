@@ -252,8 +252,6 @@ def module_source(title: str, jar: str, messages: tuple[Message, ...], tail: lis
     sequence = (
         ["from collections.abc import Sequence"] if any("Sequence[" in line for line in classes) else []
     )
-    used = re.findall(r"\b(Api|Message)\(", "\n".join(tail))
-    imported = ", ".join(sorted({*used, "Field", "Structs"}))
     return "\n".join(
         [
             f'"""{title}.',
@@ -266,7 +264,7 @@ def module_source(title: str, jar: str, messages: tuple[Message, ...], tail: lis
             *sequence,
             "from typing import NamedTuple",
             "",
-            f"from {PACKAGE}.declaration import {imported}",
+            f"from {PACKAGE}.declaration import Field, Message, Structs",
             "",
             "",
             *classes,
@@ -279,16 +277,21 @@ def module_source(title: str, jar: str, messages: tuple[Message, ...], tail: lis
 
 def _api_module(key: int, request: Message, response: Message, jar: str) -> str:
     name = request.name.removesuffix("Request")
+    tail = [
+        f'REQUEST = Message({request.name}, "{request.versions}", "{request.flexible}", STRUCTS)',
+        f'RESPONSE = Message({response.name}, "{response.versions}", "{response.flexible}", STRUCTS)',
+    ]
+    return module_source(f"The messages of {name}, API key {key}", jar, (request, response), tail)
+
+
+def _row(key: int, request: Message) -> str:
+    """The API in the index."""
+    name = request.name.removesuffix("Request")
     low, _, high = request.versions.partition("-")
     newest = int(high or low)
     # The newest version may still change ("latestVersionUnstable"): it can be read, but must not be offered.
     offered = newest if request.stable else newest - 1
-    tail = [
-        f'REQUEST = Message({request.name}, "{request.versions}", "{request.flexible}", STRUCTS)',
-        f'RESPONSE = Message({response.name}, "{response.versions}", "{response.flexible}", STRUCTS)',
-        f'API = Api({key}, "{name}", {request.name}, {response.name}, {int(low)}, {offered})',
-    ]
-    return module_source(f"The messages of {name}, API key {key}", jar, (request, response), tail)
+    return f'    Api({key}, "{name}", "{snake(name)}", {int(low)}, {offered}),'
 
 
 def _header_module(headers: tuple[Message, ...], jar: str) -> str:
@@ -299,23 +302,20 @@ def _header_module(headers: tuple[Message, ...], jar: str) -> str:
     return module_source("The headers of requests and responses", jar, headers, tail)
 
 
-def _index_module(modules: list[str], jar: str) -> str:
-    imports = [f"    {name}," for name in sorted(modules)]
+def _index_module(rows: list[str], jar: str) -> str:
     return "\n".join(
         [
-            '"""The messages of every API we speak, one module for each.',
+            '"""The APIs we speak. A module for each has its messages, and is loaded by those that use them.',
             "",
             GENERATED.format(jar=jar),
             '"""',
             "",
             "from __future__ import annotations",
             "",
-            f"from {PACKAGE} import (",
-            *imports,
-            ")",
+            f"from {PACKAGE}.declaration import Api",
             "",
             "DEFINITIONS = (",
-            *(f"    ({name}.API, {name}.REQUEST, {name}.RESPONSE)," for name in sorted(modules)),
+            *rows,
             ")",
             "",
         ]
@@ -326,6 +326,7 @@ def generate(jar: Path) -> dict[str, str]:
     """The text of every generated file, by file name."""
     known = definitions(jar)
     files: dict[str, str] = {}
+    rows: list[str] = []
     requests = [d for d in known.values() if d["type"] == "request" and d["apiKey"] in API_KEYS]
     for request in sorted(requests, key=lambda d: int(d["apiKey"])):
         name = request["name"].removesuffix("Request")
@@ -333,7 +334,8 @@ def generate(jar: Path) -> dict[str, str]:
         files[f"{snake(name)}.py"] = _api_module(
             request["apiKey"], asked := message(request), _renamed_apart(asked, message(response)), jar.name
         )
-    index = _index_module([name.removesuffix(".py") for name in files], jar.name)
+        rows.append(_row(request["apiKey"], asked))
+    index = _index_module(rows, jar.name)
     headers = _header_module(tuple(message(known[name]) for name in HEADERS), jar.name)
     return {**files, "header.py": headers, "__init__.py": index}
 

@@ -9,23 +9,14 @@ import random
 import warnings
 import weakref
 from asyncio.events import _get_running_loop  # asyncio's own low-level form: None where no loop runs
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from aioproducer import _core
+from aioproducer._callers.loading import load
 from aioproducer._callers.owners import TaskOwners
 from aioproducer._core import Clock, SendPath
-from aioproducer._net.accepting.bulk_intake import BulkIntake
-from aioproducer._net.accepting.ending import log_losses, log_waits, report_of_close, resolved
-from aioproducer._net.accepting.intake import Intake
-from aioproducer._net.connecting.dialing import SOCKETS
-from aioproducer._net.observing.closing import waits_for
-from aioproducer._net.observing.counters import Counters
-from aioproducer._net.runtime.awaiting import first_answer
-from aioproducer._net.runtime.engine import Engine, denied
-from aioproducer._net.telemetry.start import TelemetryStart
+from aioproducer._deferred import deferred
 from aioproducer._state.admission.checking import checked_timeout
-from aioproducer._state.delivery.tally import Totals
-from aioproducer._state.transactions.table import Event
 from aioproducer.config import ProducerConfig, require_config
 from aioproducer.errors import KafkaError, StateError
 from aioproducer.records import CloseReport
@@ -36,8 +27,16 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
+    from aioproducer._calls import running
+    from aioproducer._net.accepting.bulk_intake import BulkIntake
+    from aioproducer._net.accepting.intake import Intake
     from aioproducer._net.connecting.dialing import Network
+    from aioproducer._net.observing.counters import Counters
+    from aioproducer._net.runtime.engine import Engine
+    from aioproducer._net.telemetry.start import TelemetryStart
+    from aioproducer._state.delivery.tally import Totals
     from aioproducer._state.telemetry.registered import RegisteredMetrics
+    from aioproducer._state.transactions import table
     from aioproducer.records import BytesLike
 
     # Without serializers keys and values are bytes-like.
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
+    running = deferred("aioproducer._calls.running")
+    table = deferred("aioproducer._state.transactions.table")
     K_contra = TypeVar("K_contra", contravariant=True)
     V_contra = TypeVar("V_contra", contravariant=True)
 
@@ -60,6 +61,14 @@ STARTED_ONCE = (
 FORKED = "this process was forked after the producer was started: create a new one in the child"
 
 os.register_at_fork(after_in_child=_core.forked) if hasattr(os, "register_at_fork") else None
+
+_ENGINE: Final = ("aioproducer._calls.running",)
+_SECURITY: Final = ("aioproducer._net.securing.protocol",)
+_TRANSACTIONS: Final = (
+    "aioproducer._net.transactions.transactions",
+    "aioproducer._state.transactions.current",
+    "aioproducer._state.transactions.ownership",
+)
 
 # Running producers: those left at the end of the interpreter were never closed.
 _running: weakref.WeakSet[Lifecycle[Any, Any]] = weakref.WeakSet()
@@ -77,8 +86,10 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     config: ProducerConfig
     close_report: CloseReport | None
-    # The network that connections are opened in.
-    _network: Network = SOCKETS
+    # The network that connections are opened in; None: sockets.
+    _network: Network | None = None
+    # The records that had their outcome when close() began.
+    _before_close: Totals
 
     def _set_up(self, config: ProducerConfig) -> None:
         require_config(config)
@@ -90,7 +101,6 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._bulk: BulkIntake | None = None
         self._cause: BaseException | None = None
         self._closing: asyncio.Future[None] | None = None
-        self._before_close = Totals()
         self._losses_told = False
         self._owners = TaskOwners()
         self._last_looks: tuple[Callable[[Any], object], ...] = ()
@@ -104,6 +114,8 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
         With `wait_ready`, wait at most so many seconds until one broker has answered, or raise the reason.
         """
+        # Before all checks: other calls may come meanwhile.
+        await load(*engine_modules(self.config))
         if self._state in ("running", "closing"):
             if not self._same_process():
                 raise StateError(FORKED)
@@ -128,14 +140,14 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         me = weakref.proxy(self)
         rng = random.Random()  # noqa: S311  # jitter, not secrets
         counters = self._counters_of_start()
-        engine = Engine(
+        engine = running.Engine(
             self.config,
             me,
             loop,
             rng,
             wall_ms=lambda: me._wall_ms(),  # noqa: PLW0108, SLF001
             counters=counters,
-            network=self._network,
+            network=self._network or running.SOCKETS,
         )
         # Calls user code, such as `for_producer()` of a partitioner: its exception must not leave a partial state.
         intake = self._intake_of(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
@@ -145,13 +157,14 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         engine.uncounted_before = self._accepted_records - engine.tally.ended
         self._telemetry = None
         if self.config.enable_metrics_push:
-            self._telemetry = TelemetryStart(engine, lambda: me._registered_metrics())  # noqa: PLW0108, SLF001
+            self._telemetry = running.TelemetryStart(engine, lambda: me._registered_metrics())  # noqa: PLW0108, SLF001
         for listener in self._listeners:
             engine.add_listener(listener)
+        self._before_close = running.Totals()
         # The intake first: another thread that finds an engine must find its intake.
         self._intake = intake
         self._engine = engine
-        self._bulk = BulkIntake(self._intake, me)
+        self._bulk = running.BulkIntake(self._intake, me)
         self._plain = self._intake.answers_at_once
         self._serialize_key = intake.serializing.key
         self._serialize_value = intake.serializing.value
@@ -184,7 +197,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     def _counters_of_start(self) -> Counters:
         """New counters at the first start; later, those of the former engine: no counter of a producer goes back."""
         if self._engine is None:
-            return Counters()
+            return running.Counters()
         self._engine.counters.begin_again()
         return self._engine.counters
 
@@ -195,7 +208,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     def _intake_of(self, engine: Engine, pace: Callable[[], bool], usable: Callable[[], object]) -> Intake:
         """The object for the records that the fast path leaves."""
-        return Intake(engine, pace, usable)
+        return running.Intake(engine, pace, usable)
 
     def _add_listener(self, listener: object) -> None:
         """Call `on_batch(report)` of a listener that is not in the settings, from the next report on."""
@@ -243,7 +256,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         The topics of the setting `topics` are known then, if they exist.
         """
         engine = self._running()
-        await first_answer(engine, checked_timeout("timeout", timeout), self._running)
+        await running.first_answer(engine, checked_timeout("timeout", timeout), self._running)
 
     def _died(self, cause: BaseException) -> None:
         self._accepting = False
@@ -291,7 +304,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     def _usable(self) -> Engine:
         engine = self._taking()
         if engine.transactions is not None:
-            engine.transactions.table.check(Event.SEND)
+            engine.transactions.table.check(table.Event.SEND)
         self._note_task()
         return engine
 
@@ -348,14 +361,14 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         self._before_close = engine.tally.totals
         until = engine.loop.time() + timeout
         engine.refuse_callers()
-        long = engine.loop.call_later(WORTH_A_LINE, log_waits, engine, self._intake, until)
+        long = engine.loop.call_later(WORTH_A_LINE, running.log_waits, engine, self._intake, until)
         try:
             if timeout > 0:
                 async with asyncio.timeout(timeout):
                     if engine.transactions is not None:
                         await engine.transactions.wind_up(timeout)
                     engine.accumulator.drain_all(engine.loop.time())
-                    await resolved(engine, self._intake)
+                    await running.resolved(engine, self._intake)
                     if not engine.acks:
                         await engine.brokers.handed_over()
                     if self._telemetry is not None:
@@ -384,7 +397,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         if self._state == "closed" or engine is None:
             return
         assert self._intake is not None  # noqa: S101  # made with the engine
-        left = waits_for(engine, self._intake)
+        left = running.waits_for(engine, self._intake)
         engine.give_up(text, None)
         engine.supervisor.stop()
         self._report_close(left)
@@ -395,7 +408,9 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
     def _report_close(self, waited_for: str | None) -> None:
         assert self._engine is not None  # noqa: S101  # the producer was started
         assert self._intake is not None  # noqa: S101  # made by start()
-        self.close_report = report_of_close(self._engine, self._intake, self._before_close, waited_for)
+        self.close_report = running.report_of_close(
+            self._engine, self._intake, self._before_close, waited_for
+        )
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -431,7 +446,13 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             return
         assert self._intake is not None  # noqa: S101  # made with the engine
         if not self._losses_told:
-            self._losses_told = log_losses(engine, self._intake, what)
+            self._losses_told = running.log_losses(engine, self._intake, what)
+
+
+def engine_modules(config: ProducerConfig) -> tuple[str, ...]:
+    """The modules of a producer with these settings that are loaded when it starts."""
+    security = () if config.security_protocol == "PLAINTEXT" else _SECURITY
+    return _ENGINE + security + (() if config.transactional_id is None else _TRANSACTIONS)
 
 
 def _weakly(producer: Lifecycle[Any, Any]) -> Callable[[BaseException], None]:
@@ -448,6 +469,6 @@ def _weakly(producer: Lifecycle[Any, Any]) -> Callable[[BaseException], None]:
 
 def ended(cause: BaseException | None) -> KafkaError:
     """The error of every call after the end of the background task, or shortly before it."""
-    return denied(cause) or StateError(
+    return running.denied(cause) or StateError(
         "the producer's background task has ended; close the producer and create a new one", cause=cause
     )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aioproducer._net.accepting.intake import Call
+from aioproducer._deferred import deferred
 from aioproducer.errors import ConfigurationError, StateError
 
 if TYPE_CHECKING:
+    from aioproducer._calls import running
     from aioproducer._core import Delivery, Sending
     from aioproducer._net.accepting.contexts import Follower
     from aioproducer._net.accepting.intake import Intake
     from aioproducer._net.runtime.engine import Engine
     from aioproducer.config import ProducerConfig
     from aioproducer.records import Headers
+else:
+    running = deferred("aioproducer._calls.running")
 
 
 class OutletCalls:
@@ -36,13 +39,13 @@ class OutletCalls:
         """`send()` with the positional arguments of a `Call`, and a follower."""
         self._usable()
         assert self._intake is not None  # noqa: S101  # made by start()
-        return self._intake.take(Call(*arguments)._replace(follower=follower), wants_metadata=False)
+        return self._intake.take(running.Call(*arguments)._replace(follower=follower), wants_metadata=False)
 
     def _send_now_followed(self, follower: Follower, *arguments: Any) -> Delivery:
         """The same of `send_nowait()`."""
         self._usable()
         assert self._intake is not None  # noqa: S101  # made by start()
-        return self._intake.take_now(Call(*arguments)._replace(follower=follower))
+        return self._intake.take_now(running.Call(*arguments)._replace(follower=follower))
 
     def _set_aside(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Headers
@@ -50,7 +53,7 @@ class OutletCalls:
         """Send a record that no user code sees; it waits for room."""
         self._usable()
         assert self._intake is not None  # noqa: S101  # made by start()
-        call = Call(topic, value, key, None, None, headers, None)
+        call = running.Call(topic, value, key, None, None, headers, None)
         return self._intake.without_user_code().take(call, wants_metadata=False)
 
     def _set_aside_now(
@@ -59,7 +62,7 @@ class OutletCalls:
         """The same without waiting."""
         self._usable()
         assert self._intake is not None  # noqa: S101  # made by start()
-        call = Call(topic, value, key, None, None, headers, None)
+        call = running.Call(topic, value, key, None, None, headers, None)
         return self._intake.without_user_code().take_now(call)
 
     def _check_letters(self, letters: Any) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Literal
 
-from aioproducer._net.runtime.awaiting import first_answer
+from aioproducer._deferred import deferred
 from aioproducer.errors import MetadataTimeoutError
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable, Mapping
 
+    from aioproducer._calls import running
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._net.telemetry.start import TelemetryStart
     from aioproducer._state.telemetry.registered import RegisteredMetrics
     from aioproducer.config import ProducerConfig
+else:
+    running = deferred("aioproducer._calls.running")
 
 
 class TelemetryCalls:
@@ -47,7 +50,7 @@ class TelemetryCalls:
         if not self.config.enable_metrics_push:
             return None
         until = engine.loop.time() + limit
-        await first_answer(engine, limit, self._running)
+        await running.first_answer(engine, limit, self._running)
         telemetry = None if self._telemetry is None else self._telemetry.telemetry
         if telemetry is None:
             return None

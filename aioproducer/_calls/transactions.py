@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer._callers.consumed import Offsets, offsets_of, owner_of
-from aioproducer._net.transactions.foreign_transactions import fence_all, list_all
-from aioproducer._net.transactions.stable_offsets import fetch_committed
+from aioproducer._callers.loading import load
+from aioproducer._deferred import deferred
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.backoff import Backoff
 from aioproducer.transaction import Transaction, run_again
+
+_FOREIGN: Final = "aioproducer._net.transactions.foreign_transactions"
+_OFFSETS: Final = "aioproducer._net.transactions.stable_offsets"
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from aioproducer._net.runtime.engine import Engine
+    from aioproducer._net.transactions import foreign_transactions, stable_offsets
     from aioproducer._net.transactions.transactions import Transactions
     from aioproducer.config import ProducerConfig
     from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
+else:
+    foreign_transactions = deferred(_FOREIGN)
+    stable_offsets = deferred(_OFFSETS)
 
 T = TypeVar("T")
 
@@ -108,13 +115,15 @@ class TransactionCalls:
 
     async def fence(self, transactional_ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Abort the open transactions of these transactional ids, whose owners are gone, and refuse them from now on."""
-        await fence_all(self._running(), transactional_ids, self._timeout(timeout))
+        await load(_FOREIGN)
+        await foreign_transactions.fence_all(self._running(), transactional_ids, self._timeout(timeout))
 
     async def list_transactions(
         self, prefix: str = "", *, timeout: float | None = None
     ) -> list[TransactionListing]:
         """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
-        return await list_all(self._running(), prefix, self._timeout(timeout))
+        await load(_FOREIGN)
+        return await foreign_transactions.list_all(self._running(), prefix, self._timeout(timeout))
 
     async def committed_offsets(
         self, group: str, partitions: Iterable[Any], *, timeout: float | None = None
@@ -123,4 +132,7 @@ class TransactionCalls:
 
         Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
         """
-        return await fetch_committed(self._running(), group, partitions, self._timeout(timeout))
+        await load(_OFFSETS)
+        return await stable_offsets.fetch_committed(
+            self._running(), group, partitions, self._timeout(timeout)
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import Budget
+from aioproducer._deferred import deferred
 from aioproducer._state.admission.call_expiry import CallExpiry
 from aioproducer._state.admission.lines import Admission
 from aioproducer._state.admission.waiting import WaitingCalls
@@ -22,14 +23,17 @@ from aioproducer._state.delivery.tally import Tally
 from aioproducer._state.effects import Effects, event
 from aioproducer._state.identity.choice import sequences_of
 from aioproducer._state.identity.coordinated import CoordinatedIdentity
-from aioproducer._state.transactions.current import CurrentTransaction
-from aioproducer._state.transactions.ownership import Ownership
 
 if TYPE_CHECKING:
     from aioproducer._state.admission.waiting import Appender
     from aioproducer._state.backoff import Backoff
     from aioproducer._state.cluster.load_table import Random
     from aioproducer._state.cluster.metadata import MetadataView
+    from aioproducer._state.transactions import current, ownership
+    from aioproducer._state.transactions.current import CurrentTransaction
+else:
+    current = deferred("aioproducer._state.transactions.current")
+    ownership = deferred("aioproducer._state.transactions.ownership")
 
 
 class Machines:
@@ -77,8 +81,9 @@ class Machines:
         )
         self.transaction: CurrentTransaction | None = None
         if transactional_id is not None and isinstance(self.sequences, CoordinatedIdentity):
-            ownership = Ownership(self.sequences, transactional_id)
-            self.transaction = CurrentTransaction(ownership, transaction_timeout)
+            self.transaction = current.CurrentTransaction(
+                ownership.Ownership(self.sequences, transactional_id), transaction_timeout
+            )
         self.losses = Losses(Outcomes(self.accumulator, self.tally, self.transaction), gapless=gapless)
         self.refusals = Refusals(self.losses)
         self.settlement = Settlement(self.refusals, retries=retries, backoff=backoff, rng=rng)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -31,13 +31,10 @@ def check_progress(on_progress: object) -> None:
         raise ConfigurationError(f"on_progress must be a function, not {what}")
 
 
-@attrs.frozen
 class Serializer:
     """A callable, or an object with `serialize(topic, headers, data)`."""
 
-    range: str = attrs.field(
-        default="a callable, or an object with serialize(topic, headers, data)", init=False
-    )
+    range: Final = "a callable, or an object with serialize(topic, headers, data)"
 
     def check(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -74,13 +71,10 @@ class Partitioner:
         return text
 
 
-@attrs.frozen
 class Interceptors:
     """Objects with `on_send`, `on_acknowledgement` and `close`."""
 
-    range: str = attrs.field(
-        default="a sequence of objects with on_send, on_acknowledgement and close", init=False
-    )
+    range: Final = "a sequence of objects with on_send, on_acknowledgement and close"
 
     def check(self, value: Any) -> tuple[Any, ...]:
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
@@ -101,13 +95,10 @@ class Interceptors:
         return text
 
 
-@attrs.frozen
 class Listeners:
     """Objects with any of `on_batch` and `on_connection`."""
 
-    range: str = attrs.field(
-        default="a sequence of objects with on_batch(report), on_connection(report) or both", init=False
-    )
+    range: Final = "a sequence of objects with on_batch(report), on_connection(report) or both"
 
     def check(self, value: Any) -> tuple[Any, ...]:
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
@@ -129,11 +120,10 @@ class Listeners:
         return text
 
 
-@attrs.frozen
 class Tracer:
     """An object with `context` and `on_batch`; or its `for_producer(client_id)` returns one."""
 
-    range: str = attrs.field(default="an object with context() and on_batch(report)", init=False)
+    range: Final = "an object with context() and on_batch(report)"
 
     def check(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -107,11 +107,10 @@ class Number:
             return text
 
 
-@attrs.frozen
 class Flag:
     """True or False, not another truthy or falsy value."""
 
-    range: str = attrs.field(default="True, False", init=False)
+    range: Final = "True, False"
 
     def check(self, value: Any) -> bool:
         if isinstance(value, bool):
@@ -149,11 +148,10 @@ class Choice:
         return text
 
 
-@attrs.frozen
 class Acks:
     """The number of replicas that must have the record; stored as Kafka's number, -1 for all of them."""
 
-    range: str = attrs.field(default="'all', 1, 0, -1", init=False)
+    range: Final = "'all', 1, 0, -1"
 
     def check(self, value: Any) -> int:
         known = {"all": -1, "-1": -1, "0": 0, "1": 1}
@@ -168,11 +166,10 @@ class Acks:
         return text
 
 
-@attrs.frozen
 class Addresses:
     """Addresses of brokers."""
 
-    range: str = attrs.field(default="'host:port,host:port' or a sequence", init=False)
+    range: Final = "'host:port,host:port' or a sequence"
 
     def check(self, value: Any) -> tuple[Endpoint, ...]:
         return parse_endpoints(value)
@@ -199,11 +196,10 @@ class Name:
         return text
 
 
-@attrs.frozen
 class Text:
     """A non-empty printable string."""
 
-    range: str = attrs.field(default="a string", init=False)
+    range: Final = "a string"
 
     def check(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -235,11 +231,10 @@ class Optional:
         return self.kind.parse(text)
 
 
-@attrs.frozen
 class Topics:
     """Names of topics."""
 
-    range: str = attrs.field(default="a sequence of names", init=False)
+    range: Final = "a sequence of names"
 
     def check(self, value: Any) -> tuple[str, ...]:
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
@@ -251,11 +246,10 @@ class Topics:
         return [name for name in map(str.strip, text.split(",")) if name]
 
 
-@attrs.frozen
 class TopicLimits:
     """A number of bytes for each of several topics; stored as a tuple of pairs, sorted by name."""
 
-    range: str = attrs.field(default="a mapping of topic names to 1 or more bytes", init=False)
+    range: Final = "a mapping of topic names to 1 or more bytes"
 
     def check(self, value: Any) -> tuple[tuple[str, int], ...]:
         pairs = value.items() if isinstance(value, Mapping) else value

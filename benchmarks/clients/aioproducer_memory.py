@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import gc
-import os
-from pathlib import Path
 
 from aioproducer import Delivery
-from benchmarks.clients.ours import make_producer, own_version, run
+from benchmarks.clients.ours import make_producer, own_version, resident, run
 from benchmarks.measure import Round, Stopwatch, Work
 
 _HOUR_MS = 3_600_000
 _MUCH = 1 << 30
-
-
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def _program(one: Work) -> Round:
@@ -31,11 +25,11 @@ async def _program(one: Work) -> Round:
     async with make_producer(one, **patient) as producer:
         await producer.partitions_for(one.topic)
         gc.collect()
-        before = _resident()
+        before = resident()
         with Stopwatch() as watch:
             for number, value in enumerate(one.values(one.records)):
                 held[number] = await producer.send(one.topic, value)
-        grown = _resident() - before
+        grown = resident() - before
         if producer.stats().records_buffered != one.records:
             raise SystemExit("not all records are buffered: the memory of a buffered record is not known")
         producer.purge()

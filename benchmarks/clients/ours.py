@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -49,6 +51,11 @@ def run(program: Callable[[Work], Coroutine[Any, Any, Round]]) -> None:
             runner.run(program(one)).tell()
     else:
         asyncio.run(program(one)).tell()
+
+
+def resident() -> int:
+    """The bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def own_version() -> str:

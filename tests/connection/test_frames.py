@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer._wire.frames import FRAME_LIMIT, UNTRUSTED_FRAME_LIMIT, FrameAssembler
+from aioproducer._wire.frames import (
+    FRAME_LIMIT,
+    MOST_SPARE,
+    RECEIVE_BUFFER,
+    UNTRUSTED_FRAME_LIMIT,
+    FrameAssembler,
+    ReceiveBuffers,
+)
 from aioproducer.errors import ProtocolError
 from tests.connection.peer import framed
 
@@ -45,7 +52,7 @@ BODIES = st.lists(st.binary(min_size=4, max_size=LIMIT), min_size=1, max_size=8)
 def test_frames_are_the_same_wherever_the_stream_is_cut(bodies: list[bytes], places: list[int]) -> None:
     """Any split of the same bytes gives the same frames, shorter and longer than the buffer (A14)."""
     stream = b"".join(map(framed, bodies))
-    assembler = FrameAssembler("b", LIMIT, SMALL)
+    assembler = FrameAssembler("b", LIMIT, ReceiveBuffers(SMALL))
     frames = [frame for piece in cut(stream, places) for frame in feed(assembler, piece)]
     assert frames == bodies
     assert assembler.missing is None
@@ -56,9 +63,9 @@ def test_frames_survive_a_cut_at_every_byte(body: bytes) -> None:
     """Two frames cut once, at each place, and byte by byte, come out whole (A09, A13)."""
     stream = framed(body) * 2
     for place in range(len(stream) + 1):
-        assembler = FrameAssembler("b", LIMIT, SMALL)
+        assembler = FrameAssembler("b", LIMIT, ReceiveBuffers(SMALL))
         assert feed(assembler, stream[:place]) + feed(assembler, stream[place:]) == [body, body]
-    assembler = FrameAssembler("b", LIMIT, SMALL)
+    assembler = FrameAssembler("b", LIMIT, ReceiveBuffers(SMALL))
     assert [f for at in range(len(stream)) for f in feed(assembler, stream[at : at + 1])] == [body, body]
 
 
@@ -72,7 +79,7 @@ def test_bad_length_is_told_the_same_wherever_the_stream_is_cut(
 ) -> None:
     """Frames before a bad length are delivered, then the same error comes, for any split (A14, B03)."""
     stream = b"".join(map(framed, bodies)) + struct.pack(">i", length) + b"more"
-    assembler = FrameAssembler("b", LIMIT, SMALL)
+    assembler = FrameAssembler("b", LIMIT, ReceiveBuffers(SMALL))
     got: list[bytes] = []
     with pytest.raises(ProtocolError) as raised:
         for piece in cut(stream, places):
@@ -85,6 +92,7 @@ def test_bad_length_is_told_the_same_wherever_the_stream_is_cut(
 def test_impossible_length_is_refused_without_memory(length: int) -> None:
     """Negative, too short and too long lengths raise an error that names the broker and allocates nothing (B03, S19)."""
     assembler = FrameAssembler("kafka1:9092")
+    assert assembler.writable()
     tracemalloc.start()
     try:
         with pytest.raises(ProtocolError, match=r"kafka1:9092"):
@@ -128,7 +136,7 @@ def test_bytes_are_moved_at_most_once_however_they_trickle() -> None:
             Counting.moved += self._end - self._start
             super()._to_front()
 
-    assembler = Counting("b", 10_000, 1024)
+    assembler = Counting("b", 10_000, ReceiveBuffers(1024))
     stream = framed(b"x" * 600) * 20 + framed(b"y" * 5000)
     for at in range(len(stream)):
         feed(assembler, stream[at : at + 1])
@@ -158,3 +166,67 @@ def test_missing_tells_how_much_of_a_frame_has_come() -> None:
         told.append(assembler.missing)
     assembler.discard()
     assert [*told, assembler.missing] == [None, (0, 0), (2, 9), None]
+
+
+# -- buffers that connections share
+
+
+@given(
+    st.lists(BODIES, min_size=2, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 2 * SMALL)), max_size=60),
+)
+def test_connections_do_not_see_the_bytes_of_others(
+    streams: list[list[bytes]], turns: list[tuple[int, int]]
+) -> None:
+    """Connections that share buffers get their own frames, in whatever pieces and turns the bytes come."""
+    buffers = ReceiveBuffers(SMALL)
+    left = [b"".join(map(framed, bodies)) for bodies in streams]
+    assemblers = [FrameAssembler("b", LIMIT, buffers) for _ in streams]
+    got: list[list[bytes]] = [[] for _ in streams]
+    for turn, count in [*turns, *((each, LIMIT * 10) for each in range(len(streams)))]:
+        one = turn % len(streams)
+        feed(assemblers[one], left[one][:count], got[one])
+        left[one] = left[one][count:]
+    assert got == streams
+
+
+def test_a_place_for_bytes_is_that_of_one_connection() -> None:
+    """A transport may ask for the place long before it writes there."""
+    buffers = ReceiveBuffers(SMALL)
+    first, second = (FrameAssembler("b", LIMIT, buffers) for _ in range(2))
+    place = first.writable()
+    assert feed(second, framed(b"another one")) == [b"another one"]
+    place[:8] = framed(b"1234")
+    first.received(8)
+    frame = first.next_frame()
+    assert frame is not None
+    assert bytes(frame) == b"1234"
+
+
+def test_a_closed_connection_keeps_and_gives_no_buffer() -> None:
+    """A handler may close its connection while it reads a frame: the frame stays as it is, and no buffer is taken any more."""
+    buffers = ReceiveBuffers(SMALL)
+    assembler = FrameAssembler("b", LIMIT, buffers)
+    assembler.writable()[:8] = framed(b"1234")
+    assembler.received(8)
+    frame = assembler.next_frame()
+    assembler.discard()
+    assert feed(FrameAssembler("b", LIMIT, buffers), framed(b"5678")) == [b"5678"]
+    assert frame is not None
+    assert bytes(frame) == b"1234"
+    assert 0 < len(assembler.writable()) < SMALL
+    assert assembler.next_frame() is None
+
+
+def test_idle_connections_have_no_buffers() -> None:
+    """Between answers, also a large one, a connection holds no buffer; a few remain for the next bytes of any of them."""
+    assemblers = [FrameAssembler("b", FRAME_LIMIT) for _ in range(100)]
+    bodies = (bytes(1000), bytes(2 * RECEIVE_BUFFER))
+    tracemalloc.start()
+    try:
+        for assembler in assemblers:
+            for body in bodies:
+                assert feed(assembler, framed(body)) == [body]
+        assert tracemalloc.get_traced_memory()[0] < (MOST_SPARE + 1) * RECEIVE_BUFFER
+    finally:
+        tracemalloc.stop()

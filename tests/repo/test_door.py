@@ -27,6 +27,8 @@ VOCABULARY = """
 
 def test_all_names_are_importable() -> None:
     """`__all__` is what can be imported: no name is missing and none is public by accident."""
+    for name in aioproducer.__all__:
+        assert getattr(aioproducer, name) is not None
     visible = {
         name
         for name, value in vars(aioproducer).items()

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from aioproducer._net.observing.connections import THROTTLED
+from aioproducer._net.observing.not_running import NOT_RUNNING
 from aioproducer._net.observing.snapshot import connected_brokers, oldest_unacked, seconds_since
 from aioproducer._state.connecting.endpoint import address_text
-from aioproducer._state.transactions.table import State
 from aioproducer.errors import KafkaError, printable, text_of
 from aioproducer.stats import Health
 
@@ -24,16 +24,6 @@ MOST_PROBLEMS = 10
 # A stall of the loop is a problem for so many seconds.
 STALL_IS_RECENT = 60.0
 LONGEST_REASON = 200
-NOT_RUNNING = {
-    "new": "the producer was not started",
-    "closing": "the producer is closing",
-    "closed": "the producer is closed",
-}
-
-
-def health_without_engine(state: str) -> Health:
-    """The same of a producer that was not started."""
-    return Health(state=state, problems=(NOT_RUNNING[state],) if state in NOT_RUNNING else ())
 
 
 def health_of(engine: Engine, intake: Intake, state: str, cause: BaseException | None) -> Health:
@@ -61,7 +51,7 @@ def health_of(engine: Engine, intake: Intake, state: str, cause: BaseException |
 
 
 def _is_fenced(engine: Engine) -> bool:
-    return engine.transactions is not None and engine.transactions.table.state is State.FATAL
+    return engine.transactions is not None and engine.transactions.table.is_fatal
 
 
 def _is_late(engine: Engine, oldest: float | None) -> bool:

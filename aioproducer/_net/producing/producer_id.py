@@ -8,7 +8,7 @@ import anyio
 
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.log import log_of
-from aioproducer._net.transactions.questions import require_identity
+from aioproducer._net.transactions.required import require_identity
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.delivery.verdicts import IdentityKind, identity_verdict
 from aioproducer._wire.apis import INIT_PRODUCER_ID

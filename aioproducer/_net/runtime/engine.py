@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from aioproducer._callers.threads import require_loop
 from aioproducer._codecs import CODECS
+from aioproducer._deferred import deferred
 from aioproducer._net.cluster.control import Control
 from aioproducer._net.cluster.metadata_task import Cluster
 from aioproducer._net.connecting.addresses import Addresses
 from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
+from aioproducer._net.connecting.security import PLAINTEXT
 from aioproducer._net.log import log_of
 from aioproducer._net.observing.batch_reports import BatchReporter, address_of
 from aioproducer._net.observing.fault_log import FaultLog
@@ -28,9 +30,7 @@ from aioproducer._net.runtime.flushes import Flushes
 from aioproducer._net.runtime.preparing import Preparing
 from aioproducer._net.runtime.supervisor import Supervisor
 from aioproducer._net.runtime.timekeeper import Timekeeper
-from aioproducer._net.securing.protocol import security_of
 from aioproducer._net.timers.wakeup import Wakeup
-from aioproducer._net.transactions.transactions import Transactions
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.batching.limits import Limits
 from aioproducer._state.cluster.metadata import MetadataView
@@ -57,11 +57,17 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.observing.counters import Counters
     from aioproducer._net.producing.sender import Sender
+    from aioproducer._net.securing import protocol
     from aioproducer._net.tasks import Tasks
+    from aioproducer._net.transactions import transactions
     from aioproducer._state.admission.waiting import Appender, Waiting
     from aioproducer._state.effects import Settled
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.config import ProducerConfig
+else:
+    # Both are loaded by start(), where the settings need them.
+    protocol = deferred("aioproducer._net.securing.protocol")
+    transactions = deferred("aioproducer._net.transactions.transactions")
 
 
 class Engine:
@@ -127,14 +133,18 @@ class Engine:
         self.accumulator = self.machines.accumulator
         self.admission = self.machines.admission
         self.accumulator.withdraw = partial(_withdraw_here, loop, self.accumulator.withdraw)
-        self.addresses = Addresses(config, loop, rng, security_of(config, loop, rng), network)
+        is_plain = config.security_protocol == "PLAINTEXT"
+        security = PLAINTEXT if is_plain else protocol.security_of(config, loop, rng)
+        self.addresses = Addresses(config, loop, rng, security, network)
         self.addresses.on_ended = self._connection_ended
         self.control: Control = Control(self, Contact(self.log), counters.metadata)
         self.senders: dict[int, Sender] = {}
         self.cluster = Cluster(self, self.machines, self.senders)
         self.identity = IdentitySource(self, self.machines)
         current = self.machines.transaction
-        self.transactions = None if current is None else Transactions(self, current, counters.transactions)
+        self.transactions = (
+            None if current is None else transactions.Transactions(self, current, counters.transactions)
+        )
         self.wakeup = Wakeup(loop)
         self.brokers = Brokers(
             self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import enum
 import logging
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import anyio
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.log import log_of
+from aioproducer._net.transactions.required import leaves_out
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, judge, may_be_done
@@ -173,10 +173,3 @@ class Coordinator:
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()
-
-
-def leaves_out(connection: Connection, api: str) -> ProtocolError:
-    """The error of an answer that lacks requested entries. Its connection ends, as after an unreadable answer."""
-    error = ProtocolError(f"the broker's {api} answer lacks entries of the request", broker=connection.broker)
-    connection.close(copy.copy(error))
-    return error

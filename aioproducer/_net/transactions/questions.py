@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import attrs
 
 from aioproducer._net.connecting.connection.asking import answer_to
-from aioproducer._net.transactions.coordinator import leaves_out
+from aioproducer._net.transactions.required import leaves_out, require_identity
 from aioproducer._state.identity.standing import NOBODY, Identity, Standing
 from aioproducer._state.transactions.dialogues.steps import (
     AddGroup,
@@ -164,11 +164,3 @@ class Questions:
         AddGroup: _add_group,
         CommitOffsets: _commit_offsets,
     }
-
-
-def require_identity(
-    connection: Connection, answer: InitProducerIdResponse | EndTxnResponse, api: str
-) -> None:
-    """A response without an error must have a producer id and an epoch: without them, batches would have no sequence numbers."""
-    if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:
-        raise leaves_out(connection, api)

@@ -236,7 +236,7 @@ class Transactions:
 
     async def wind_up(self, timeout: float) -> None:
         """The producer closes: wait for the present operation, and abort an open transaction."""
-        if self.table.state is State.FATAL:
+        if self.table.is_fatal:
             return
         for pause in (*PAUSES_AT_CLOSING, None):
             try:

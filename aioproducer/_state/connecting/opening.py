@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -131,19 +132,28 @@ def _error_code(frame: bytes) -> int:
 
 def negotiated(broker: str, answer: ApiVersionsResponse) -> BrokerVersions:
     """The versions to use with a broker; `ProtocolError` if its answer is invalid or has no version for a producer."""
-    ranges = _ranges(broker, answer.api_keys)
-    chosen = {key: version for key in ranges if (version := _common(key, ranges[key])) is not None}
+    chosen, ranges = _tables(tuple(_ranges(broker, answer.api_keys).items()))
     known = answer.finalized_features_epoch >= 0
     features = {f.name: f.max_version_level for f in answer.finalized_features} if known else {}
     versions = BrokerVersions(
         broker,
-        MappingProxyType(chosen),
-        MappingProxyType(ranges),
+        chosen,
+        ranges,
         MappingProxyType(features),
         answer.finalized_features_epoch,
     )
     versions.choose(PRODUCE)
     return versions
+
+
+# Brokers of one cluster, and of most clusters, list the same: four kilobytes that all connections share.
+@lru_cache(maxsize=16)
+def _tables(
+    listed: tuple[tuple[int, tuple[int, int]], ...],
+) -> tuple[Mapping[int, int], Mapping[int, tuple[int, int]]]:
+    """The version of each API that both sides know, and the ranges that the broker listed."""
+    chosen = {key: version for key, theirs in listed if (version := _common(key, theirs)) is not None}
+    return MappingProxyType(chosen), MappingProxyType(dict(listed))
 
 
 def _ranges(broker: str, offered: Iterable[ApiVersion]) -> dict[int, tuple[int, int]]:

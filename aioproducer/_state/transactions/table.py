@@ -145,11 +145,16 @@ class TransactionTable:
         """Whether records and offsets may be added."""
         return self.state is State.IN_TRANSACTION
 
+    @property
+    def is_fatal(self) -> bool:
+        """Whether the producer cannot go on."""
+        return self.state is State.FATAL
+
     def check(self, event: Event) -> None:
         """Raise the error of a call that is not possible now."""
         if (self.state, event) in MOVES:
             return
-        if self.state is State.FATAL and self.cause is not None:
+        if self.is_fatal and self.cause is not None:
             # A copy, because an error that is raised collects a traceback.
             raise copy.copy(self.cause)
         if self.state is State.ABORTABLE and event in (_E.SEND, _E.SEND_OFFSETS, _E.COMMIT, _E.DETACH):
@@ -179,7 +184,7 @@ class TransactionTable:
 
     def refused(self, error: KafkaError) -> None:
         """This producer may not go on."""
-        if self.state is not State.FATAL:
+        if not self.is_fatal:
             self.cause = error
             self.move(Event.REFUSED)
 

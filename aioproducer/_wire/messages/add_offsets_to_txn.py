@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class AddOffsetsToTxnRequest(NamedTuple):
@@ -40,4 +40,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(AddOffsetsToTxnRequest, "0-4", "3+", STRUCTS)
 RESPONSE = Message(AddOffsetsToTxnResponse, "0-4", "3+", STRUCTS)
-API = Api(25, "AddOffsetsToTxn", AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, 0, 4)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class AddPartitionsToTxnTopic(NamedTuple):
@@ -108,4 +108,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(AddPartitionsToTxnRequest, "0-5", "3+", STRUCTS)
 RESPONSE = Message(AddPartitionsToTxnResponse, "0-5", "3+", STRUCTS)
-API = Api(24, "AddPartitionsToTxn", AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 0, 5)

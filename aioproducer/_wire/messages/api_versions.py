@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class ApiVersionsRequest(NamedTuple):
@@ -86,4 +86,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(ApiVersionsRequest, "0-4", "3+", STRUCTS)
 RESPONSE = Message(ApiVersionsResponse, "0-4", "3+", STRUCTS)
-API = Api(18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, 0, 4)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class CreatePartitionsAssignment(NamedTuple):
@@ -72,4 +72,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(CreatePartitionsRequest, "0-3", "2+", STRUCTS)
 RESPONSE = Message(CreatePartitionsResponse, "0-3", "2+", STRUCTS)
-API = Api(37, "CreatePartitions", CreatePartitionsRequest, CreatePartitionsResponse, 0, 3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class CreatableReplicaAssignment(NamedTuple):
@@ -118,4 +118,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(CreateTopicsRequest, "2-7", "5+", STRUCTS)
 RESPONSE = Message(CreateTopicsResponse, "2-7", "5+", STRUCTS)
-API = Api(19, "CreateTopics", CreateTopicsRequest, CreateTopicsResponse, 2, 7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 AnyMessage: TypeAlias = tuple[Any, ...]
@@ -34,11 +35,26 @@ class Message(NamedTuple):
 
 
 class Api(NamedTuple):
-    """The API of one key; its versions are the stable ones."""
+    """The API of one key; its versions are the stable ones. Its messages are in a module, which their first use loads."""
 
     key: int
     name: str
-    request: type[AnyMessage]
-    response: type[AnyMessage]
+    module: str
     min_version: int
     max_version: int
+
+    @property
+    def messages(self) -> tuple[Message, Message]:
+        """The declarations of the request and the response."""
+        module = import_module(f"{__package__}.{self.module}")
+        return module.REQUEST, module.RESPONSE
+
+    @property
+    def request(self) -> type[AnyMessage]:
+        """The type of the request."""
+        return self.messages[0].type
+
+    @property
+    def response(self) -> type[AnyMessage]:
+        """The type of the response."""
+        return self.messages[1].type

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class DeleteTopicState(NamedTuple):
@@ -65,4 +65,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(DeleteTopicsRequest, "1-6", "4+", STRUCTS)
 RESPONSE = Message(DeleteTopicsResponse, "1-6", "4+", STRUCTS)
-API = Api(20, "DeleteTopics", DeleteTopicsRequest, DeleteTopicsResponse, 1, 6)

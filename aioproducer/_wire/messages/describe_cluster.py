@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class DescribeClusterRequest(NamedTuple):
@@ -68,4 +68,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(DescribeClusterRequest, "0-2", "0+", STRUCTS)
 RESPONSE = Message(DescribeClusterResponse, "0-2", "0+", STRUCTS)
-API = Api(60, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse, 0, 2)

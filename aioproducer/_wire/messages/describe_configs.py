@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class DescribeConfigsResource(NamedTuple):
@@ -105,4 +105,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(DescribeConfigsRequest, "1-4", "4+", STRUCTS)
 RESPONSE = Message(DescribeConfigsResponse, "1-4", "4+", STRUCTS)
-API = Api(32, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, 1, 4)

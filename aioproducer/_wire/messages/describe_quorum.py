@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class PartitionData(NamedTuple):
@@ -130,4 +130,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(DescribeQuorumRequest, "0-2", "0+", STRUCTS)
 RESPONSE = Message(DescribeQuorumResponse, "0-2", "0+", STRUCTS)
-API = Api(55, "DescribeQuorum", DescribeQuorumRequest, DescribeQuorumResponse, 0, 2)

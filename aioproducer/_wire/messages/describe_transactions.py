@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class DescribeTransactionsRequest(NamedTuple):
@@ -67,4 +67,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(DescribeTransactionsRequest, "0", "0+", STRUCTS)
 RESPONSE = Message(DescribeTransactionsResponse, "0", "0+", STRUCTS)
-API = Api(65, "DescribeTransactions", DescribeTransactionsRequest, DescribeTransactionsResponse, 0, 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class EndTxnRequest(NamedTuple):
@@ -44,4 +44,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(EndTxnRequest, "0-5", "3+", STRUCTS)
 RESPONSE = Message(EndTxnResponse, "0-5", "3+", STRUCTS)
-API = Api(26, "EndTxn", EndTxnRequest, EndTxnResponse, 0, 5)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class ReplicaState(NamedTuple):
@@ -224,4 +224,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(FetchRequest, "4-18", "12+", STRUCTS)
 RESPONSE = Message(FetchResponse, "4-18", "12+", STRUCTS)
-API = Api(1, "Fetch", FetchRequest, FetchResponse, 4, 18)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class FindCoordinatorRequest(NamedTuple):
@@ -68,4 +68,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(FindCoordinatorRequest, "0-6", "3+", STRUCTS)
 RESPONSE = Message(FindCoordinatorResponse, "0-6", "3+", STRUCTS)
-API = Api(10, "FindCoordinator", FindCoordinatorRequest, FindCoordinatorResponse, 0, 6)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class GetTelemetrySubscriptionsRequest(NamedTuple):
@@ -47,4 +47,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(GetTelemetrySubscriptionsRequest, "0", "0+", STRUCTS)
 RESPONSE = Message(GetTelemetrySubscriptionsResponse, "0", "0+", STRUCTS)
-API = Api(71, "GetTelemetrySubscriptions", GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse, 0, 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class HeartbeatRequest(NamedTuple):
@@ -40,4 +40,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(HeartbeatRequest, "0-4", "4+", STRUCTS)
 RESPONSE = Message(HeartbeatResponse, "0-4", "4+", STRUCTS)
-API = Api(12, "Heartbeat", HeartbeatRequest, HeartbeatResponse, 0, 4)

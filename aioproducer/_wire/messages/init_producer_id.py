@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class InitProducerIdRequest(NamedTuple):
@@ -52,4 +52,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(InitProducerIdRequest, "0-6", "2+", STRUCTS)
 RESPONSE = Message(InitProducerIdResponse, "0-6", "2+", STRUCTS)
-API = Api(22, "InitProducerId", InitProducerIdRequest, InitProducerIdResponse, 0, 5)

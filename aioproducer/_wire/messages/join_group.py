@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class JoinGroupRequestProtocol(NamedTuple):
@@ -87,4 +87,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(JoinGroupRequest, "0-9", "6+", STRUCTS)
 RESPONSE = Message(JoinGroupResponse, "0-9", "6+", STRUCTS)
-API = Api(11, "JoinGroup", JoinGroupRequest, JoinGroupResponse, 0, 9)

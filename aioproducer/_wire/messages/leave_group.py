@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class MemberIdentity(NamedTuple):
@@ -67,4 +67,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(LeaveGroupRequest, "0-5", "4+", STRUCTS)
 RESPONSE = Message(LeaveGroupResponse, "0-5", "4+", STRUCTS)
-API = Api(13, "LeaveGroup", LeaveGroupRequest, LeaveGroupResponse, 0, 5)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class ListOffsetsPartition(NamedTuple):
@@ -93,4 +93,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(ListOffsetsRequest, "1-11", "6+", STRUCTS)
 RESPONSE = Message(ListOffsetsResponse, "1-11", "6+", STRUCTS)
-API = Api(2, "ListOffsets", ListOffsetsRequest, ListOffsetsResponse, 1, 11)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class ListTransactionsRequest(NamedTuple):
@@ -58,4 +58,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(ListTransactionsRequest, "0-2", "0+", STRUCTS)
 RESPONSE = Message(ListTransactionsResponse, "0-2", "0+", STRUCTS)
-API = Api(66, "ListTransactions", ListTransactionsRequest, ListTransactionsResponse, 0, 2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class MetadataRequestTopic(NamedTuple):
@@ -117,4 +117,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(MetadataRequest, "0-13", "9+", STRUCTS)
 RESPONSE = Message(MetadataResponse, "0-13", "9+", STRUCTS)
-API = Api(3, "Metadata", MetadataRequest, MetadataResponse, 0, 13)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class OffsetCommitRequestPartition(NamedTuple):
@@ -97,4 +97,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(OffsetCommitRequest, "2-10", "8+", STRUCTS)
 RESPONSE = Message(OffsetCommitResponse, "2-10", "8+", STRUCTS)
-API = Api(8, "OffsetCommit", OffsetCommitRequest, OffsetCommitResponse, 2, 10)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class OffsetFetchRequestTopic(NamedTuple):
@@ -155,4 +155,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(OffsetFetchRequest, "1-10", "6+", STRUCTS)
 RESPONSE = Message(OffsetFetchResponse, "1-10", "6+", STRUCTS)
-API = Api(9, "OffsetFetch", OffsetFetchRequest, OffsetFetchResponse, 1, 10)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class PartitionProduceData(NamedTuple):
@@ -140,4 +140,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(ProduceRequest, "3-13", "9+", STRUCTS)
 RESPONSE = Message(ProduceResponse, "3-13", "9+", STRUCTS)
-API = Api(0, "Produce", ProduceRequest, ProduceResponse, 3, 13)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class PushTelemetryRequest(NamedTuple):
@@ -42,4 +42,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(PushTelemetryRequest, "0", "0+", STRUCTS)
 RESPONSE = Message(PushTelemetryResponse, "0", "0+", STRUCTS)
-API = Api(72, "PushTelemetry", PushTelemetryRequest, PushTelemetryResponse, 0, 0)

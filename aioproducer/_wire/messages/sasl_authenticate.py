@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class SaslAuthenticateRequest(NamedTuple):
@@ -36,4 +36,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(SaslAuthenticateRequest, "0-2", "2+", STRUCTS)
 RESPONSE = Message(SaslAuthenticateResponse, "0-2", "2+", STRUCTS)
-API = Api(36, "SaslAuthenticate", SaslAuthenticateRequest, SaslAuthenticateResponse, 0, 2)

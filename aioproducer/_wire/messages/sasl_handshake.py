@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class SaslHandshakeRequest(NamedTuple):
@@ -33,4 +33,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(SaslHandshakeRequest, "0-1", "none", STRUCTS)
 RESPONSE = Message(SaslHandshakeResponse, "0-1", "none", STRUCTS)
-API = Api(17, "SaslHandshake", SaslHandshakeRequest, SaslHandshakeResponse, 0, 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class SyncGroupRequestAssignment(NamedTuple):
@@ -64,4 +64,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(SyncGroupRequest, "0-5", "4+", STRUCTS)
 RESPONSE = Message(SyncGroupResponse, "0-5", "4+", STRUCTS)
-API = Api(14, "SyncGroup", SyncGroupRequest, SyncGroupResponse, 0, 5)

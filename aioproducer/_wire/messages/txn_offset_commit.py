@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aioproducer._wire.messages.declaration import Api, Field, Message, Structs
+from aioproducer._wire.messages.declaration import Field, Message, Structs
 
 
 class TxnOffsetCommitRequestPartition(NamedTuple):
@@ -97,4 +97,3 @@ STRUCTS: Structs = {
 }
 REQUEST = Message(TxnOffsetCommitRequest, "0-5", "3+", STRUCTS)
 RESPONSE = Message(TxnOffsetCommitResponse, "0-5", "3+", STRUCTS)
-API = Api(28, "TxnOffsetCommit", TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 5)

@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-import attrs
-
 __all__ = ["AllowedBroker", "Brokers"]
 
 _MOST: Final = 100
@@ -18,14 +16,10 @@ AllowedBroker: TypeAlias = str | ipaddress.IPv4Network | ipaddress.IPv6Network |
 """A pattern of host names, a network, or a function of host and port."""
 
 
-@attrs.frozen
 class Brokers:
     """Brokers that may be dialed: patterns of host names, networks, and functions of host and port."""
 
-    range: str = attrs.field(
-        default="host names, where `*` stands for any text, networks, or functions of host and port",
-        init=False,
-    )
+    range: Final = "host names, where `*` stands for any text, networks, or functions of host and port"
 
     def check(self, value: Any) -> tuple[AllowedBroker, ...]:
         is_one = isinstance(value, str | ipaddress.IPv4Network | ipaddress.IPv6Network) or callable(value)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
-
-import attrs
+from typing import Any, ClassVar, Final
 
 from aioproducer.config.security.jaas import parse_jaas
 from aioproducer.config.security.urls import check_url
@@ -61,14 +59,11 @@ def _words(value: Any) -> list[str]:
     return [word for word in found if word]
 
 
-@attrs.frozen
 class SecretText:
     """A secret, or the place where it is read."""
 
     hides: ClassVar[bool] = True
-    range: str = attrs.field(
-        default="a string, Secret, SecretFile, SecretEnv, or a callable that gives a string", init=False
-    )
+    range: Final = "a string, Secret, SecretFile, SecretEnv, or a callable that gives a string"
 
     def check(self, value: Any) -> SecretSource:
         if isinstance(value, Secret | SecretFile | SecretEnv | SecretCall):
@@ -83,12 +78,11 @@ class SecretText:
         return text
 
 
-@attrs.frozen
 class Jaas:
     """A JAAS string, which has passwords."""
 
     hides: ClassVar[bool] = True
-    range: str = attrs.field(default="a JAAS string, as text or Secret", init=False)
+    range: Final = "a JAAS string, as text or Secret"
 
     def check(self, value: Any) -> Secret:
         if not isinstance(value, str | Secret):
@@ -101,12 +95,11 @@ class Jaas:
         return text
 
 
-@attrs.frozen
 class PemText:
     """Certificates as PEM text."""
 
     hides: ClassVar[bool] = True
-    range: str = attrs.field(default="PEM text", init=False)
+    range: Final = "PEM text"
 
     def check(self, value: Any) -> str:
         if not isinstance(value, str) or "-----BEGIN" not in value:
@@ -120,12 +113,11 @@ class PemText:
         return text
 
 
-@attrs.frozen
 class StorePath:
     """The path of a store. PEM text in its place may be a private key."""
 
     hides: ClassVar[bool] = True
-    range: str = attrs.field(default="the path of a file", init=False)
+    range: Final = "the path of a file"
 
     def check(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -141,11 +133,10 @@ class StorePath:
         return text
 
 
-@attrs.frozen
 class ContextSource:
     """A TLS context, or a callable that makes one."""
 
-    range: str = attrs.field(default="ssl.SSLContext, or a callable that makes one", init=False)
+    range: Final = "ssl.SSLContext, or a callable that makes one"
 
     def check(self, value: Any) -> ssl.SSLContext | Callable[[], ssl.SSLContext]:
         if isinstance(value, ssl.SSLContext):
@@ -160,14 +151,11 @@ class ContextSource:
         return text
 
 
-@attrs.frozen
 class TokenProvider:
     """A callable that gives a token, most often a coroutine function. A token in its place is not shown."""
 
     hides: ClassVar[bool] = True
-    range: str = attrs.field(
-        default="an async callable that gives a Token, (str, expires_at) or str", init=False
-    )
+    range: Final = "an async callable that gives a Token, (str, expires_at) or str"
 
     def check(self, value: Any) -> Callable[[], Any]:
         if not callable(value) or isinstance(value, type):
@@ -178,11 +166,10 @@ class TokenProvider:
         return text
 
 
-@attrs.frozen
 class Extensions:
     """The SASL extensions of OAUTHBEARER; stored as a tuple of pairs, sorted by name."""
 
-    range: str = attrs.field(default="a mapping of names to texts", init=False)
+    range: Final = "a mapping of names to texts"
 
     def check(self, value: Any) -> tuple[tuple[str, str], ...]:
         pairs = tuple(value.items()) if isinstance(value, Mapping) else value
@@ -198,11 +185,10 @@ class Extensions:
         return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-@attrs.frozen
 class Protocols:
     """Versions of TLS."""
 
-    range: str = attrs.field(default="'TLSv1.2', 'TLSv1.3', or both", init=False)
+    range: Final = "'TLSv1.2', 'TLSv1.3', or both"
 
     def check(self, value: Any) -> tuple[str, ...]:
         found = []
@@ -221,11 +207,10 @@ class Protocols:
         return text
 
 
-@attrs.frozen
 class Ciphers:
     """Cipher suites of TLS 1.2, stored by OpenSSL's names. Those of TLS 1.3 are always on."""
 
-    range: str = attrs.field(default="names of suites of TLS 1.2 with AES-GCM or ChaCha20", init=False)
+    range: Final = "names of suites of TLS 1.2 with AES-GCM or ChaCha20"
 
     def check(self, value: Any) -> tuple[str, ...]:
         found = []
@@ -242,12 +227,11 @@ class Ciphers:
         return text
 
 
-@attrs.frozen
 class Url:
     """The URL of a token endpoint. One that is refused may have a password."""
 
     hides: ClassVar[bool] = True
-    range: str = attrs.field(default="a URL that begins with https://", init=False)
+    range: Final = "a URL that begins with https://"
 
     def check(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -260,14 +244,11 @@ class Url:
         return text
 
 
-@attrs.frozen
 class Urls:
     """Patterns of URLs: `*` stands for any text within the host name, or within the path."""
 
     hides: ClassVar[bool] = True
-    range: str = attrs.field(
-        default="URLs, where `*` stands for any text in the host name or in the path", init=False
-    )
+    range: Final = "URLs, where `*` stands for any text in the host name or in the path"
 
     def check(self, value: Any) -> tuple[str, ...]:
         found = tuple(dict.fromkeys(_words(value)))
@@ -285,11 +266,10 @@ _RETRIEVERS = ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "JwtBeare
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 
 
-@attrs.frozen
 class Retriever:
     """The name of a class of Kafka, which stands for a grant. Nothing is loaded."""
 
-    range: str = attrs.field(default=", ".join(map(repr, _RETRIEVERS)), init=False)
+    range: Final = ", ".join(map(repr, _RETRIEVERS))
 
     def check(self, value: Any) -> str:
         name = str.__str__(value).removeprefix(_PACKAGE) if isinstance(value, str) else ""

@@ -10,8 +10,12 @@ from asyncio.events import _get_running_loop
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
+from aioproducer._calls import running  # noqa: F401  # a test's clock may stand still while a thread would load them
 from aioproducer._calls.lifecycle import K_contra, V_contra
 from aioproducer._core import APPENDED, Clock, ManualClock
+from aioproducer._net.securing import protocol  # noqa: F401
+from aioproducer._net.transactions import transactions  # noqa: F401
+from aioproducer._state.transactions import current, ownership  # noqa: F401
 from aioproducer.config import checked_transactional_ids, config_of_call
 from aioproducer.testing.broker.faults import FaultRules
 from aioproducer.testing.broker.pipes import Pipes

@@ -21,6 +21,14 @@ RUNTIME: Final = (
         "tests/net/cluster/test_leaders.py",
     ),
     _mutant(
+        "imports-in-the-event-loop",
+        "_calls/lifecycle.py",
+        "        await load(*engine_modules(self.config))\n",
+        "",
+        "The first start() of a process imports the engine in the event loop.",
+        "tests/repo/test_imports.py::test_the_event_loop_goes_on_while_start_imports",
+    ),
+    _mutant(
         "forked-child-may-send",
         "_calls/lifecycle.py",
         "os.register_at_fork(after_in_child=_core.forked) if hasattr",

@@ -73,7 +73,7 @@ SERIALIZERS: Final = (
     _mutant(
         "too-early-fails-the-transaction",
         "producer.py",
-        "            if not isinstance(error, BufferFullError) and not is_being_prepared(error):\n",
+        "            if not isinstance(error, BufferFullError) and not running.is_being_prepared(error):\n",
         "            if not isinstance(error, BufferFullError):\n",
         "send_nowait() prepares the same record again, and its transaction can only be aborted.",
         f"{_PREPARED}::test_send_nowait_that_comes_too_early_fails_no_transaction",

@@ -67,6 +67,22 @@ WIRE: Final = (
         _RECORDS,
     ),
     _mutant(
+        "buffer-given-back-by-a-closed-connection",
+        "_wire/frames.py",
+        "        self._buffers = None\n",
+        "        self._release()\n",
+        "A handler that closes its connection reads the bytes of another broker in its answer.",
+        "tests/connection/test_frames.py",
+    ),
+    _mutant(
+        "buffer-given-back-twice",
+        "_wire/frames.py",
+        "        if view is not _NO_BUFFER and self._buffers is not None:\n",
+        "        if self._buffers is not None:\n",
+        "Two connections receive into the same few bytes.",
+        "tests/connection/test_frames.py",
+    ),
+    _mutant(
         "frame-length-unchecked",
         "_wire/frames.py",
         "if not _SHORTEST <= length <= self.limit:",

@@ -177,7 +177,7 @@ FLUSHING: Final = (
     _mutant(
         "silent-close",
         "_calls/lifecycle.py",
-        "        long = engine.loop.call_later(WORTH_A_LINE, log_waits, engine, self._intake, until)",
+        "        long = engine.loop.call_later(WORTH_A_LINE, running.log_waits, engine, self._intake, until)",
         "        long = engine.loop.call_later(WORTH_A_LINE, int)",
         "A close() that waits for two minutes does not log the reason.",
         "tests/net/observing/test_lines_of_a_life.py",
@@ -217,8 +217,8 @@ FLUSHING: Final = (
     _mutant(
         "close-reports-the-whole-life",
         "_calls/lifecycle.py",
-        "        self.close_report = report_of_close(self._engine, self._intake, self._before_close, waited_for)",
-        "        self.close_report = report_of_close(self._engine, self._intake, Totals(), waited_for)",
+        "            self._engine, self._intake, self._before_close, waited_for\n",
+        "            self._engine, self._intake, running.Totals(), waited_for\n",
         "The report of close() counts records whose outcome came long before.",
         "tests/simulation/wide",
     ),

@@ -111,6 +111,15 @@ def test_broker_without_produce_is_refused() -> None:
         negotiated(BROKER, versions_answer([(METADATA, 0, 13)]))
 
 
+def test_brokers_that_list_the_same_share_the_tables() -> None:
+    """A thousand connections do not have four kilobytes each for what all brokers of a cluster say."""
+    one, other = (negotiated(name, versions_answer([(PRODUCE, 3, 8), (METADATA, 0, 9)])) for name in "ab")
+    assert one.broker != other.broker
+    assert one.chosen is other.chosen
+    assert one.ranges is other.ranges
+    assert negotiated("c", versions_answer([(PRODUCE, 3, 9), (METADATA, 0, 9)])).choose(PRODUCE) == 9
+
+
 def test_range_upside_down_is_refused() -> None:
     """A lowest version above the highest makes no sense for an API that we use, and matters not for others (B12)."""
     with pytest.raises(ProtocolError, match="Metadata from version 9 to 3"):

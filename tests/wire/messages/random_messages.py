@@ -16,7 +16,7 @@ TEXTS = ("", "a", "topic-1", "naïve", "日本語", "🚀 mixed ü", "x" * 127, 
 
 def declared_messages() -> list[Message]:
     """Every request and every response."""
-    return [message for _, request, response in DEFINITIONS for message in (request, response)]
+    return [message for api in DEFINITIONS for message in api.messages]
 
 
 def message_versions() -> Iterator[tuple[Message, int]]:

@@ -1,0 +1,16 @@
+"""The condition of a producer that does not run: probes may ask before the first start has loaded the engine."""
+
+from __future__ import annotations
+
+from aioproducer.stats import Health
+
+NOT_RUNNING = {
+    "new": "the producer was not started",
+    "closing": "the producer is closing",
+    "closed": "the producer is closed",
+}
+
+
+def health_without_engine(state: str) -> Health:
+    """The result of `Producer.health()` before the start."""
+    return Health(state=state, problems=(NOT_RUNNING[state],) if state in NOT_RUNNING else ())
