@@ -120,7 +120,9 @@ class Source:
         elif way == 3:
             delivery = await ledger.send(self.producer, TOPIC, partition=partition, timeout=timeout)
             if delivery is not None:
-                self._called(lambda: self.checkpoint.watch(delivery))
+                self.checkpoint.watch(delivery)
+                # Other tasks have sent meanwhile: it is not the newest.
+                self.records.append(next(one for one in ledger.entries if one.delivery is delivery))
         elif way == 4:
             await self._cancelled(ledger.send(me, TOPIC, timeout=timeout))
         elif way == 5:
