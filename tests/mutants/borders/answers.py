@@ -151,7 +151,7 @@ ANSWERS: Final = (
     ),
     _mutant(
         "an-identity-of-minus-one",
-        "_net/transactions/questions.py",
+        "_net/transactions/required.py",
         "    if not answer.error_code and min(answer.producer_id, answer.producer_epoch) < 0:",
         "    if False:",
         "A producer id of -1 is used: batches are written without numbers, and a repetition is written twice.",
