@@ -29,6 +29,7 @@ from aioproducer.config import ticket_cache
 from aioproducer.errors import ConfigurationError
 from aioproducer.security.sasl.credentials import KerberosCredentials, PasswordCredentials
 from aioproducer.security.sasl.kerberos import require_gssapi
+from aioproducer.security.sasl.known_keys import KnownKeys
 from aioproducer.security.sasl.mechanisms import MECHANISMS, Mechanism
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _credentials_of(
         require_gssapi()
         return partial(_kerberos_credentials, config)
     if config.sasl_mechanism != "OAUTHBEARER":
-        return partial(_password_credentials, config)
+        return partial(_password_credentials, config, KnownKeys())
     fetch: Callable[[], Awaitable[Given]]
     provider, name = config.sasl_token_provider, "sasl_token_provider"
     if provider is None:
@@ -179,7 +180,9 @@ async def _kerberos_credentials(config: ProducerConfig, endpoint: BrokerEndpoint
     )
 
 
-async def _password_credentials(config: ProducerConfig, _: BrokerEndpoint) -> PasswordCredentials:
+async def _password_credentials(
+    config: ProducerConfig, keys: KnownKeys, _: BrokerEndpoint
+) -> PasswordCredentials:
     username, password = config.sasl_username, config.sasl_password
     if username is None or password is None:
         raise ConfigurationError("sasl_username and sasl_password are missing")
@@ -188,4 +191,5 @@ async def _password_credentials(config: ProducerConfig, _: BrokerEndpoint) -> Pa
         await revealed("sasl_password", password),
         is_token=config.sasl_scram_token_auth,
         most_iterations=config.sasl_scram_max_iterations,
+        keys=keys,
     )

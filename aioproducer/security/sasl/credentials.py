@@ -11,6 +11,7 @@ import attrs
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.secret import Secret
+from aioproducer.security.sasl.known_keys import KnownKeys
 
 __all__ = ["KerberosCredentials", "PasswordCredentials", "TokenCredentials"]
 
@@ -80,6 +81,8 @@ class PasswordCredentials:
     is_token: bool = False
     # Of SCRAM: a broker that asks for more gets no proof.
     most_iterations: int = 1_000_000
+    # Of SCRAM: shared by the credentials of one user.
+    keys: KnownKeys = attrs.field(factory=KnownKeys, eq=False, repr=False)
 
 
 @attrs.frozen

@@ -15,6 +15,7 @@ import attrs
 
 from aioproducer._state.connecting.dialogue import Compute
 from aioproducer.errors import AuthenticationError, printable
+from aioproducer.security.sasl.known_keys import Derivation
 
 if TYPE_CHECKING:
     from aioproducer._state.connecting.authentication import SaslExchange
@@ -85,27 +86,17 @@ class Scram:
             first_bare += ",tokenauth=true"
         server_first: bytes = yield (_HEADER + first_bare).encode()
         challenge = self._challenge(server_first, own_nonce, credentials.most_iterations)
-        keys = yield from self._derivation(credentials, challenge)
+        derivation = Derivation(self.hash, challenge.salt, challenge.iterations)
+        salted = credentials.keys.find(derivation, credentials.password)
+        if salted is None:
+            salted = yield from _derived(credentials, derivation)
+            credentials.keys.keep(derivation, credentials.password, salted)
+        keys = _Keys(self.hash, salted)
         without_proof = f"{_BINDING},r={challenge.nonce}".encode()
         signed = b",".join((first_bare.encode(), server_first, without_proof))
         server_final: bytes = yield without_proof + b",p=" + keys.proof(signed)
         if not keys.is_signature(self._signature_in(server_final), signed):
             self._fail("its signature is wrong")
-
-    def _derivation(self, credentials: PasswordCredentials, challenge: _Challenge) -> Compute[_Keys]:
-        def derive() -> _Keys:
-            # No local variable holds the password: some error reports show those of each frame.
-            return _Keys(
-                self.hash,
-                hashlib.pbkdf2_hmac(
-                    self.hash,
-                    credentials.password.reveal().encode(),
-                    challenge.salt,
-                    challenge.iterations,
-                ),
-            )
-
-        return Compute("key derivation", derive)
 
     def _challenge(self, message: bytes, own_nonce: str, most_iterations: int) -> _Challenge:
         try:
@@ -142,6 +133,16 @@ class Scram:
     def _fail(self, why: str) -> NoReturn:
         text = f"the broker did not prove that it knows the password: {why}"
         raise AuthenticationError(text, reason="server", mechanism=self.name)
+
+
+def _derived(credentials: PasswordCredentials, derivation: Derivation) -> Compute[bytes]:
+    def derive() -> bytes:
+        # No local variable holds the password: some error reports show those of each frame.
+        return hashlib.pbkdf2_hmac(
+            derivation.hash, credentials.password.reveal().encode(), derivation.salt, derivation.iterations
+        )
+
+    return Compute("key derivation", derive)
 
 
 SCRAM_SHA_256 = Scram("SCRAM-SHA-256", "sha256")

@@ -158,6 +158,14 @@ SECURITY: Final = (
         f"{_SCRAM}::test_a_first_message_that_is_refused",
     ),
     _mutant(
+        "scram-key-of-the-former-password",
+        "security/sasl/known_keys.py",
+        "return known[1] if known is not None and known[0] == password else None",
+        "return known[1] if known is not None else None",
+        "After a password was replaced, each authentication uses the key of the former one, and is refused.",
+        f"{_SCRAM}::test_a_key_is_derived_once",
+    ),
+    _mutant(
         "scram-iterations-unbounded",
         "security/sasl/scram.py",
         "not _LEAST_ITERATIONS <= int(iterations) <= most_iterations",

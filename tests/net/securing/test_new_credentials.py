@@ -13,6 +13,10 @@ import pytest
 
 from aioproducer import ConfigurationError, Outcome, Producer, StateError
 from aioproducer._net.securing import calling
+from aioproducer._state.connecting.dialogue import Compute
+from aioproducer.security.sasl import scram
+from aioproducer.security.sasl.credentials import PasswordCredentials
+from aioproducer.security.sasl.known_keys import Derivation
 from aioproducer.testing import Certificates, EmbeddedKafka, certificates, unsecured_token
 from tests.net.support import LIMIT, until
 
@@ -128,6 +132,25 @@ async def test_a_transaction_goes_on_over_a_change() -> None:
             async with producer.transaction():
                 await producer.send("t", b"c", partition=2)
         assert {record.value for record in kafka.records("t")} == {b"a", b"b", b"c"}
+
+
+async def test_connections_share_the_key_of_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second connection derives nothing."""
+    derived: list[Derivation] = []
+    derive = scram._derived
+
+    def counted(credentials: PasswordCredentials, derivation: Derivation) -> Compute[bytes]:
+        derived.append(derivation)
+        return derive(credentials, derivation)
+
+    monkeypatch.setattr(scram, "_derived", counted)
+    async with EmbeddedKafka(1, users={"alice": "first"}, mechanisms=("SCRAM-SHA-256",)) as kafka:
+        kafka.create_topic("t", 4)
+        settings = {**PLAIN, "sasl_mechanism": "SCRAM-SHA-256"}
+        async with Producer(kafka.bootstrap_servers, **settings) as producer:
+            await producer.send_and_wait("t", b"a")
+            assert len(producer.stats().connections) == 2
+            assert len(derived) == 1
 
 
 async def test_a_provider_of_tokens_is_replaced() -> None:

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aioproducer._state.connecting.authentication import SaslExchange
+from aioproducer._state.connecting.dialogue import Compute
 from aioproducer.errors import AuthenticationError
 from aioproducer.secret import Secret
 from aioproducer.security.sasl.credentials import PasswordCredentials
+from aioproducer.security.sasl.known_keys import Derivation, KnownKeys
 from aioproducer.security.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, Scram, fresh_nonce
 from tests.security.sasl.exchanging import exchanged
 from tests.security.sasl.scram_server import ScramServer
@@ -67,6 +70,44 @@ def test_a_delegation_token_says_that_it_is_one() -> None:
     credentials = PasswordCredentials("id", Secret("hmac"), is_token=True)
     messages = exchanged(SCRAM_SHA_256.exchange(credentials, nonce=lambda: NONCE), server.first, server.final)
     assert messages[0] == f"n,,n=id,r={NONCE},tokenauth=true".encode()
+
+
+def derivations(exchange: SaslExchange, server: ScramServer) -> int:
+    """The number of keys that an exchange with an honest broker derives."""
+    count = 0
+    answers = iter((server.first, server.final))
+    step = next(exchange)
+    while True:
+        count += isinstance(step, Compute)
+        try:
+            step = exchange.send(next(answers)(step) if isinstance(step, bytes) else step.function())  # type: ignore[attr-defined]
+        except StopIteration:
+            return count
+
+
+@BOTH
+def test_a_key_is_derived_once(scram: Scram) -> None:
+    """Later exchanges with the same salt use it; another password, as of a file that was replaced, has its own (S09)."""
+    keys = KnownKeys()
+    counts = []
+    for password in ("first", "first", "second", "second", "first"):
+        credentials = PasswordCredentials("user", Secret(password), keys=keys)
+        server = ScramServer(scram.hash, "user", password)
+        counts.append(derivations(scram.exchange(credentials), server))
+    assert counts == [1, 0, 1, 0, 1]
+    credentials = PasswordCredentials("user", Secret("first"), keys=keys)
+    more = ScramServer(scram.hash, "user", "first", iterations=5000)
+    assert derivations(scram.exchange(credentials), more) == 1
+
+
+def test_few_keys_are_kept() -> None:
+    """A broker that sends another salt each time fills no memory, and no key is shown."""
+    keys = KnownKeys()
+    for number in range(100):
+        keys.keep(Derivation("sha256", bytes([number]), 4096), Secret("canary"), b"canary-key")
+    kept = [n for n in range(100) if keys.find(Derivation("sha256", bytes([n]), 4096), Secret("canary"))]
+    assert kept == [96, 97, 98, 99]
+    assert "canary" not in repr(keys) + repr(PasswordCredentials("user", Secret("canary"), keys=keys))
 
 
 def test_nonces_differ() -> None:
