@@ -20,6 +20,7 @@ from benchmarks.workloads import (
     IDLE,
     JAVA,
     KEYS,
+    KEYS_UNPACED,
     KILOBYTES,
     LIMIT,
     MEMORY,
@@ -36,6 +37,7 @@ from benchmarks.workloads import (
     SECURED,
     SERIALIZERS,
     SESSIONS,
+    SHAPES,
     STALLS,
     TASKS,
     TRANSACTIONS,
@@ -223,6 +225,19 @@ def _serializers(rows: Rows) -> Iterator[Goal]:
         yield _at_least(SERIALIZERS.name, f"{name}, x confluent-kafka", confluent[figure] / ours[figure], 2)
 
 
+def _shape_of(name: str) -> Callable[[Rows], Iterator[Goal]]:
+    def judge(rows: Rows) -> Iterator[Goal]:
+        ours = rows[OURS].cpu_micros
+        for other, bound in ((CONFLUENT, 0.6), (AIOKAFKA, 0.25)):
+            yield _at_most(name, f"CPU per record, x {other}", ours / rows[other].cpu_micros, bound)
+
+    return judge
+
+
+def _keys_unpaced(rows: Rows) -> Iterator[Goal]:
+    yield _at_least(KEYS_UNPACED.name, f"rate, x {CONFLUENT}", rows[OURS].rate / rows[CONFLUENT].rate, 2.5)
+
+
 def _sessions(rows: Rows) -> Iterator[Goal]:
     ratio = rows[WITH_SESSIONS].rate / rows[ENDLESS].rate
     yield _at_least(SESSIONS.name, f"rate with {WITH_SESSIONS}, x without an end", ratio, 0.97)
@@ -273,6 +288,8 @@ _JUDGES: Final[Mapping[str, Callable[[Rows], Iterator[Goal]]]] = {
     OBSERVED.name: _observed,
     SCRAPED.name: _scraped,
     SERIALIZERS.name: _serializers,
+    **{shape.name: _shape_of(shape.name) for shape in SHAPES},
+    KEYS_UNPACED.name: _keys_unpaced,
 }
 
 

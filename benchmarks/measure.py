@@ -32,6 +32,8 @@ class Work:
 
     bootstrap_servers: str
     topic: str
+    # The topics are this one, or so many whose names begin with it.
+    topics: int = 1
     # The file of the certificate to trust, for a listener with SASL over TLS; empty for plaintext.
     authority: str = ""
     records: int
@@ -53,6 +55,13 @@ class Work:
     uvloop: bool = False
     # Settings of the client besides the common ones.
     settings: dict[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def topic_names(self) -> list[str]:
+        """The topics of this work."""
+        if self.topics == 1:
+            return [self.topic]
+        return [f"{self.topic}-{number}" for number in range(self.topics)]
 
     def values(self, count: int) -> Iterator[bytes]:
         """The values of so many records."""

@@ -40,7 +40,11 @@ def _cells(workload: Workload, name: str, rows: Rows) -> list[str]:
         cells += [f"{row.rate:,.0f}", _spread(row.slowest, row.fastest), f"{row.cpu_micros:.2f}"]
         if OURS in rows and len(rows) > 1:
             cells.append("" if name == OURS else f"{rows[OURS].rate / row.rate:.2f} x")
-    return cells + [f"{row.figures[figure]:{form}}" for figure, _, form in workload.figures]
+    # Some figures only this library tells.
+    return cells + [
+        f"{row.figures[figure]:{form}}" if figure in row.figures else ""
+        for figure, _, form in workload.figures
+    ]
 
 
 def _spread(slowest: float, fastest: float) -> str:

@@ -71,20 +71,22 @@ class Rounds:
 
     def _one(self, contestant: Contestant) -> Round:
         self._topics += 1
-        topic = self.kafka.create_topic(f"bench-{self._topics}", contestant.partitions)
+        servers, authority = self._address(contestant.listener)
+        work = Work(
+            bootstrap_servers=servers,
+            authority=authority,
+            topic=f"bench-{self._topics}",
+            records=self._scaled(contestant, contestant.records),
+            warm_up=self._scaled(contestant, contestant.warm_up) if contestant.warm_up else 0,
+            **contestant.options,
+        )
+        for name in work.topic_names:
+            self.kafka.create_topic(name, contestant.partitions)
         try:
-            servers, authority = self._address(contestant.listener)
-            work = Work(
-                bootstrap_servers=servers,
-                authority=authority,
-                topic=topic,
-                records=self._scaled(contestant, contestant.records),
-                warm_up=self._scaled(contestant, contestant.warm_up) if contestant.warm_up else 0,
-                **contestant.options,
-            )
             return _run_process(contestant, work)
         finally:
-            self.kafka.delete_topic(topic)
+            for name in work.topic_names:
+                self.kafka.delete_topic(name)
 
     def _address(self, listener: Listener) -> tuple[str, str]:
         """The address of the listener, and the file of the certificate to trust."""
@@ -104,7 +106,8 @@ class Rounds:
 
 
 def _line(workload: Workload, contestant: Contestant, number: int, one: Round) -> str:
-    figures = "".join(f", {head} {one.figures[name]:{form}}" for name, head, form in workload.figures)
+    told = [(name, head, form) for name, head, form in workload.figures if name in one.figures]
+    figures = "".join(f", {head} {one.figures[name]:{form}}" for name, head, form in told)
     return (
         f"{workload.name} {number}: {contestant.name:16} {one.rate:>11,.0f} records/s, "
         f"{one.cpu_micros:.2f} us{figures}"

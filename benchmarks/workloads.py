@@ -209,6 +209,46 @@ THREE_NODES: Final = Workload(
     once=True,
     nodes=3,
 )
+
+
+def _shape(
+    name: str, title: str, records: int, *, partitions: int, topics: int = 1, rate: int = 0
+) -> Workload:
+    options = {"rate": rate, "topics": topics}
+    return Workload(
+        f"shape {name}",
+        f"{title}, 100 B with random keys of 16 B on three brokers",
+        tuple(
+            Contestant(client, f"{program}_shape", count, count // 10, options, partitions=partitions)
+            for client, program, count in (
+                (OURS, "aioproducer", records),
+                (CONFLUENT, "confluent", records),
+                (AIOKAFKA, "aiokafka", records // 4),
+            )
+        ),
+        figures=(
+            ("cpu_us", "CPU us/record", ".2f"),
+            ("per_batch", "records a batch", ".1f"),
+            ("per_request", "records a request", ".1f"),
+        ),
+        shows_rate=not rate,
+        nodes=3,
+    )
+
+
+SHAPES: Final = (
+    _shape("keys", "120 partitions, 20,000 records a second", 80_000, partitions=120, rate=20_000),
+    _shape("many keys", "1,000 partitions, 20,000 records a second", 80_000, partitions=1_000, rate=20_000),
+    _shape(
+        "trickle",
+        "50 topics of 4 partitions, 5,000 records a second",
+        20_000,
+        partitions=4,
+        topics=50,
+        rate=5_000,
+    ),
+)
+KEYS_UNPACED: Final = _shape("all keys", "120 partitions, without a pace", 400_000, partitions=120)
 PLAINTEXT: Final = "aioproducer, plaintext"
 ON_UVLOOP: Final = "aioproducer on uvloop"
 ON_UVLOOP_PLAINTEXT: Final = "aioproducer on uvloop, plaintext"
@@ -316,7 +356,8 @@ SERIALIZERS: Final = Workload(
 )
 WORKLOADS: Final = (
     VALUES, KEYS, KILOBYTES, BULK, TASKS, *PACES, *TRANSACTIONS, PARTITIONS, MEMORY, IDLE, STALLS, *SECURED, DIALS, SESSIONS,
-    SESSION_PACE, OBSERVED, SCRAPED, SERIALIZERS, LOOPS, CODECS, THREE_NODES,
+    SESSION_PACE, OBSERVED, SCRAPED, SERIALIZERS, LOOPS, CODECS, *SHAPES,
+    KEYS_UNPACED, THREE_NODES,
 )  # fmt: skip
 # A broker's JVM compiles its code for transactions completely only after some ten thousand of them, which halves its
 # time: these come before the counted ones.

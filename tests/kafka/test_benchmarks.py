@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
+from benchmarks.clients.shape import Places, ticks
 from benchmarks.counted import Counts, instructions_each
 from benchmarks.goals import _BUDGETS, Goal, goals, row, rows
 from benchmarks.measure import Round, Transacted, Work, check_offsets, no_offsets, percentiles
@@ -38,6 +39,7 @@ from benchmarks.workloads import (
     SCRAPED_OFTEN,
     SECURED,
     SESSIONS,
+    SHAPES,
     STALLS,
     THREE_NODES,
     TRANSACTIONS,
@@ -187,6 +189,29 @@ def test_sessions_may_cost_three_percent() -> None:
 
     assert met(97.0)
     assert not met(96.9)
+
+
+def test_a_shape_of_production_is_judged_by_its_processor_time() -> None:
+    """The time of all threads for one record is compared with both others."""
+    shape = SHAPES[0].name
+    done = {CONFLUENT: _round(1.0, 10.0), AIOKAFKA: _round(1.0, 24.0)}
+    assert [met for _, met in _judged({shape: {OURS: _round(1.0, 6.0), **done}})] == [True, True]
+    assert [met for _, met in _judged({shape: {OURS: _round(1.0, 6.1), **done}})] == [False, False]
+
+
+def test_the_records_of_a_shape() -> None:
+    """Topics take turns, keys differ, the last tick has the rest; places of several topics are told apart."""
+    one = Work(bootstrap_servers="", topic="t", topics=3, records=0)
+    records = [record for tick in ticks(one, 1_201) for record in tick.records]
+    assert [topic for topic, _ in records[:4]] == ["t-0", "t-1", "t-2", "t-0"]
+    assert len({key for _, key in records}) == 1_201
+    places = Places(one)
+    places.add("t-0", 0, 7)
+    places.add("t-1", 0, 7)
+    places.check(2)
+    places.add("t-1", 0, 7)
+    with pytest.raises(SystemExit):
+        places.check(3)
 
 
 def test_each_budget_of_what_is_seen_from_outside_is_judged() -> None:
