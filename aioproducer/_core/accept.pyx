@@ -733,7 +733,7 @@ cdef class SendPath:
 
     cdef bint _fast_or_told(self, Delivery delivery, object topic, object value, object key, object partition,
                             object timestamp, object headers, bint awaited, double now) except -1:
-        # As `_fast`, after the user's objects: interceptors have seen the record, and are told if it fails.
+        # As `_fast`, after the user's objects: interceptors have seen the record, and get its failure.
         try:
             return self._fast(delivery, topic, value, key, partition, timestamp, headers, awaited, now, True)
         except Exception as error:

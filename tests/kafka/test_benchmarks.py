@@ -200,7 +200,7 @@ def test_a_shape_of_production_is_judged_by_its_processor_time() -> None:
 
 
 def test_the_records_of_a_shape() -> None:
-    """Topics take turns, keys differ, the last tick has the rest; places of several topics are told apart."""
+    """Topics take turns, keys differ, the last tick has the rest; places of several topics differ."""
     one = Work(bootstrap_servers="", topic="t", topics=3, records=0)
     records = [record for tick in ticks(one, 1_201) for record in tick.records]
     assert [topic for topic, _ in records[:4]] == ["t-0", "t-1", "t-2", "t-0"]

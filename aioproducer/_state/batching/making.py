@@ -50,7 +50,7 @@ class BatchMaker:
         if gap is not None:
             # Behind a gap each record has a batch of its own: the loss may be noticed before the next record is sent.
             limit, expected = 1, 0
-        # Whoever waits for the first record waits for no others, unless the setting says so.
+        # A first record that is awaited waits for no others, unless the setting says so.
         linger_at = now if awaited and not limits.linger_awaited else now + limits.linger
         awaited = awaited or limits.linger_awaited
         batch = QueuedBatch(

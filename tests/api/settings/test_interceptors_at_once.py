@@ -22,7 +22,7 @@ Change = Callable[[Record[Any, Any]], Any]
 
 
 class Changing:
-    """An interceptor that changes each record as told, and records what it sees."""
+    """An interceptor that changes each record by a function, and keeps the values that it sees."""
 
     def __init__(self, change: Change) -> None:
         self.change = change
@@ -179,7 +179,7 @@ CHANGES: list[Change] = [
 async def test_every_record_that_is_seen_is_reported_once(
     make: Make, kafka: EmbeddedKafka, seed: int
 ) -> None:
-    """Random changes, ways to send, serializers, faults and nested sends; the log has what was reported as written."""
+    """Random changes, ways to send, serializers, faults and nested sends; the log has the records that were reported as written."""
     rng = Random(seed)
     producer: Producer[Any, Any]
 
@@ -215,7 +215,7 @@ async def test_every_record_that_is_seen_is_reported_once(
 
 
 def with_suppressed(call: Callable[[], object]) -> None:
-    """Call it; the error of a refused record is reported to the interceptor."""
+    """Call it: the interceptor gets the error of a record that is refused."""
     try:
         call()
     except KafkaError:

@@ -143,7 +143,7 @@ def test_a_sum_that_goes_back_begins_again() -> None:
 
 @pytest.mark.parametrize("is_unregistered", [False, True])
 def test_a_sum_that_is_registered_again_goes_on(is_unregistered: bool) -> None:
-    """What was pushed under its name is not pushed twice; a refused push is repeated by the new one."""
+    """Its name begins where the former one ended, so that nothing is pushed twice; a refused push is repeated by the new one."""
     metrics = RegisteredMetrics()
 
     def registered(attributes: Mapping[str, str] | None = None, kind: str = "sum") -> RegisteredMetric:
