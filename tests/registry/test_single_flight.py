@@ -150,7 +150,7 @@ def test_a_request_keeps_no_context_of_a_call() -> None:
         async def begun() -> weakref.ref[Any]:
             task = asyncio.create_task(call())
             await held.asked.wait()
-            (kept,) = (each for each in gc.get_objects() if isinstance(each, Kept))
+            (kept,) = (each for each in gc.get_objects() if type(each) is Kept)
             task.cancel()
             await asyncio.wait([task])
             return weakref.ref(kept)

@@ -16,6 +16,7 @@ from aioproducer.errors import (
     BrokerError,
     BrokerUnavailableError,
     BufferFullError,
+    CheckpointStoppedError,
     CommitOutcomeUnknownError,
     ConfigurationError,
     DeliveryError,
@@ -38,6 +39,7 @@ from aioproducer.outcome import Outcome
 TREE: dict[type[KafkaError], tuple[type[BaseException], ...]] = {
     ConfigurationError: (KafkaError, ValueError),
     StateError: (KafkaError, RuntimeError),
+    CheckpointStoppedError: (StateError,),
     RecordError: (KafkaError, ValueError),
     RecordTooLargeError: (RecordError,),
     SerializationError: (RecordError,),
@@ -58,6 +60,7 @@ TREE: dict[type[KafkaError], tuple[type[BaseException], ...]] = {
 }
 RETRIABLE = {
     BufferFullError,
+    CheckpointStoppedError,
     MetadataTimeoutError,
     DeliveryTimeoutError,
     TransactionAbortedError,
