@@ -26,6 +26,10 @@ class OutletCalls:
     _engine: Engine | None
     _intake: Intake | None
 
+    def _taking(self) -> Engine:
+        """The engine of a producer that is not closing, or the reason why it takes no records."""
+        raise NotImplementedError
+
     def _usable(self) -> Engine:
         """The engine of a producer that takes records now, or the reason why it does not."""
         raise NotImplementedError
@@ -48,10 +52,20 @@ class OutletCalls:
         return self._intake.take_now(running.Call(*arguments)._replace(follower=follower))
 
     def _set_aside(
-        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        *,
+        may_be_ending: bool,
     ) -> Sending[Delivery]:
-        """Send a record that no user code sees; it waits for room."""
-        self._usable()
+        """Send a record that no user code sees; it waits for room.
+
+        `may_be_ending`: it stands for a call that a commit waits for, and is a part of that transaction as the call was.
+        """
+        if not (may_be_ending and self._taking().waits_for_calls):
+            self._usable()
         assert self._intake is not None  # noqa: S101  # made by start()
         call = running.Call(topic, value, key, None, None, headers, None)
         return self._intake.without_user_code().take(call, wants_metadata=False)

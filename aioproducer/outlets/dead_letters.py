@@ -164,10 +164,14 @@ class DeadLetters(Generic[K, V]):
         ready: ReadyRecord | None,
         error: KafkaError,
         delivery: Delivery | None,
+        *,
+        is_refused: bool,
     ) -> Sending[Delivery]:
-        """Send the dead letter of a record; it waits for room."""
+        """Send the dead letter of a record; it waits for room. `is_refused`: the call of the record ends just now."""
         topic, letter = self._letter(record, ready, error, delivery)
-        return self.producer._set_aside(topic, letter.value, letter.key, letter.headers)  # noqa: SLF001
+        return self.producer._set_aside(  # noqa: SLF001
+            topic, letter.value, letter.key, letter.headers, may_be_ending=is_refused
+        )
 
     def count(self, topic: object) -> None:
         """A dead letter of a record for this topic is written."""

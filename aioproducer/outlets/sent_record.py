@@ -186,7 +186,7 @@ class SentRecord:
         except KafkaError as error:
             self._fail(error)
         else:
-            self._follow(sending, self._placed, self._fail)
+            self._follow(sending, self._placed, self._refused)
         return self
 
     def send_nowait(self, *arguments: Any) -> SentRecord:
@@ -261,16 +261,27 @@ class SentRecord:
         else:
             self._fail(error)
 
-    def _fail(self, error: KafkaError) -> None:
+    def _refused(self, error: KafkaError) -> None:
+        """The call of the record is refused, which has not failed the transaction if the record is set aside."""
+        self._fail(error, is_refused=True)
+
+    def _fail(self, error: KafkaError, *, is_refused: bool = False) -> None:
         self._error = error
         if not self.spares(error):
             self._settle()
             return
         assert self._record is not None  # noqa: S101  # kept until the outcome
         try:
-            sending = self._letters.begin(self._record, self._ready, error, self._delivery)
-        except Exception as failure:  # noqa: BLE001  # of the user's function, or of a producer that is closed
+            sending = self._letters.begin(
+                self._record, self._ready, error, self._delivery, is_refused=is_refused
+            )
+        except BaseException as failure:
+            # Of the user's function, or of a producer that is closed.
+            if is_refused:
+                self._producer._fail_transaction(error)  # noqa: SLF001  # a seam for this package
             self._fail_letter(failure)
+            if not isinstance(failure, Exception):
+                raise
         else:
             self._follow(sending, self._letter_placed, self._fail_letter)
 

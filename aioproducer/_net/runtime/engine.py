@@ -347,6 +347,11 @@ class Engine:
         if self.transactions is not None:
             self.transactions.on_refused(error)
 
+    @property
+    def waits_for_calls(self) -> bool:
+        """True while a transaction ends that contains the records of waiting calls."""
+        return self.transactions is not None and self.transactions.table.waits_for_calls
+
     def flush(self) -> asyncio.Future[None]:
         """Send the buffered records without lingering; done when all of them have their outcome."""
         return self.flushes.begin()[1]

@@ -146,6 +146,11 @@ class TransactionTable:
         return self.state is State.IN_TRANSACTION
 
     @property
+    def waits_for_calls(self) -> bool:
+        """Whether the calls that were made before its end began may still add records."""
+        return self.state in (State.COMMITTING, State.UNCERTAIN, State.DETACHING)
+
+    @property
     def is_fatal(self) -> bool:
         """Whether the producer cannot go on."""
         return self.state is State.FATAL

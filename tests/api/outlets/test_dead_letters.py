@@ -359,6 +359,65 @@ async def test_a_transaction_fails_with_what_is_not_set_aside(make: Make) -> Non
                 await letters.send_and_wait("one", TOO_LARGE)
 
 
+async def test_a_refusal_while_the_transaction_is_committed(kafka: EmbeddedKafka, make: Make) -> None:
+    """The commit waits for the record, and contains its dead letter."""
+    refused = asyncio.Event()
+
+    async def serialize(data: Any) -> bytes:
+        await refused.wait()
+        raise ValueError(data)
+
+    producer = make(transactional_id="tx", value_serializer=serialize)
+    await producer.start(wait_ready=LIMIT)
+    letters = DeadLetters(producer, DEAD)
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    sent = letters.send("one", b"a")
+    committing = asyncio.create_task(producer.commit_transaction())
+    await turns(3)
+    refused.set()
+    await committing
+    assert (sent.dead_lettered, values(kafka), len(values(kafka, DEAD))) == (True, [], 1)
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+async def test_a_transaction_fails_where_no_letter_can_be_sent(
+    kafka: EmbeddedKafka, make: Make, is_awaited: bool
+) -> None:
+    """A commit would have neither the record nor its dead letter."""
+
+    def no_route(record: Record[Any, Any]) -> str:
+        raise LookupError(record.topic)
+
+    producer = make(transactional_id="tx")
+    await producer.start(wait_ready=LIMIT)
+    letters = DeadLetters(producer, no_route)
+    with pytest.raises(TransactionAbortedError, match="too large") as caught:
+        async with producer.transaction():
+            await producer.send("one", b"a")
+            sent = letters.send("one", TOO_LARGE)
+            if is_awaited:
+                await sent.wait(LIMIT)
+    assert not caught.value.retriable
+    assert (sent.outcome, sent.dead_lettered, values(kafka)) == (Outcome.NOT_WRITTEN, False, [])
+
+
+async def test_a_letter_of_a_call_that_came_too_late(kafka: EmbeddedKafka, make: Make) -> None:
+    """The record is no part of the transaction that is being committed, and neither is a letter of it."""
+    producer = make(transactional_id="tx")
+    await producer.start(wait_ready=LIMIT)
+    letters = DeadLetters(producer, DEAD, when=lambda _: True)
+    await producer.init_transactions()
+    await producer.begin_transaction()
+    await producer.send("one", b"a")
+    committing = asyncio.create_task(producer.commit_transaction())
+    await turns(1)
+    sent = letters.send("one", b"b")
+    assert (sent.done(), await sent.wait(LIMIT), sent.dead_lettered) == (True, Outcome.NOT_WRITTEN, False)
+    await committing
+    assert (values(kafka), values(kafka, DEAD)) == ([b"a"], [])
+
+
 async def test_a_cancelled_wait(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
     """A record that is not accepted yet is withdrawn, and not set aside; an accepted one goes on."""
     letters = DeadLetters(producer, DEAD, when=lambda _: True)
