@@ -39,7 +39,7 @@ class Writer:
     findings: list[str] = attrs.Factory(list)
 
     def producer(self) -> Producer[Any, Any]:
-        """The producer; its serializer refuses the values of some records, at once or later."""
+        """The producer, whose serializer refuses the values of some records, at once or later."""
         rng = self.world.rng
         slow = rng.random() < 0.6
 
@@ -62,7 +62,7 @@ class Writer:
         )
 
     def topic_of(self, record: Any) -> str:
-        """The topic of a dead letter; the function fails at times."""
+        """The topic of a dead letter. The function fails at times."""
         del record
         if self.world.rng.random() < 0.1:
             raise LookupError("no route")
