@@ -3,7 +3,8 @@
 A serializer is a callable `(data) -> bytes | None`, or an object with `serialize(topic, headers, data)`; either may be
 a coroutine function. Such an object may also have `async prepare(topic, headers, data)`, which is awaited after
 `serialize` raised `NotPrepared`, `async warm(topic)`, which is called at the start for each topic of the setting `topics`,
-and `async close()`, which is called when the producer has closed. If it has `for_part(part)`, the producer uses the
+and `async close()`, which is called when the producer has closed. If it has `trouble_of_prepare(topic)`, a call whose time
+is over while it waits for `prepare` is refused with the exception that this returns as the cause. If it has `for_part(part)`, the producer uses the
 object that this gives for "key" or "value". `string()` and `json()` are made here. `bind()` gives
 all of them one shape.
 """

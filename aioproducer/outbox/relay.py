@@ -29,6 +29,8 @@ log: Final = logging.getLogger("aioproducer")
 LAST_STEP: Final = 0.5
 # A store that fails is logged at this interval.
 LOG_INTERVAL: Final = 10.0
+# Any other exception of a store is a failure, after which the relay begins again.
+_END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class Relay:
@@ -156,11 +158,11 @@ class Relay:
         except LockLostError:
             log.warning("outbox: the relay has lost its lock, and stands by")
             return self._poll
-        except asyncio.CancelledError as error:
-            if _is_cancelled():
+        except _END_OF_THE_PROGRAM:
+            raise
+        except BaseException as error:  # of the store, whatever it is
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            return self._failed(error)
-        except Exception as error:  # noqa: BLE001  # of the store, whatever it is
             return self._failed(error)
 
     async def _attempt(self) -> None:
@@ -222,7 +224,9 @@ class Relay:
             try:
                 async with asyncio.timeout(LAST_STEP):
                     await step()
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # of the store, whatever it is
+            except _END_OF_THE_PROGRAM:
+                raise
+            except BaseException as error:  # noqa: BLE001  # of the store, whatever it is
                 self._log_failure(error)
 
     def _failed(self, error: BaseException) -> float:

@@ -8,7 +8,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Final, TypeVar
 
 from aioproducer.errors import ConfigurationError
@@ -56,11 +56,7 @@ class SqliteStore:
             "WHERE id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT ?"
         )
         self._delete = f"DELETE FROM {self._table} WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
-        self._executor: ThreadPoolExecutor | None = None
-        # Of the thread.
-        self._lock: sqlite3.Connection | None = None
-        self._connection: sqlite3.Connection | None = None
-        self._version: int | None = None
+        self._place: _Place | None = None
 
     def schema_sql(self) -> str:
         """The statement that makes the table, if it is not there."""
@@ -99,17 +95,18 @@ class SqliteStore:
 
     async def acquire(self) -> bool:
         """Take the lock, without waiting for it."""
-        return await self._in_thread(self._acquire)
+        place = self._used()
+        return await place.run(place.acquire)
 
     async def read(self, limit: int, skip: Collection[int]) -> Sequence[Row]:
         """The oldest rows, at most `limit`, in the order of their ids, without those in `skip`."""
-        skipped = json.dumps(list(skip))
-        return await self._in_thread(lambda: self._read(limit, skipped))
+        place, skipped = self._used(), json.dumps(list(skip))
+        return await place.run(lambda: place.read(self._select, skipped, limit))
 
     async def delete(self, ids: Collection[int]) -> None:
         """Delete these rows, in one transaction."""
-        gone = json.dumps(list(ids))
-        await self._in_thread(lambda: self._run_delete(gone))
+        place, gone = self._used(), json.dumps(list(ids))
+        await place.run(lambda: place.opened().execute(self._delete, (gone,)))
 
     async def wait(self, timeout: float) -> None:
         """Wait until another connection has changed the database, at most `timeout` seconds."""
@@ -117,27 +114,62 @@ class SqliteStore:
         end = loop.time() + timeout
         while (left := end - loop.time()) > 0:
             await asyncio.sleep(min(left, LOOK_INTERVAL))
-            if await self._in_thread(self._has_changed):
+            place = self._used()
+            if await place.run(place.has_changed):
                 return
 
     async def release(self) -> None:
-        """Close the connections and end the thread, also if this is cancelled."""
-        executor = self._executor
-        if executor is None:
-            return
-        self._executor = None
-        closed = executor.submit(self._close)
-        executor.shutdown(wait=False)
-        await asyncio.wrap_future(closed)
+        """Close the connections and end the thread, also if this is cancelled: then when its last statement has ended."""
+        place, self._place = self._place, None
+        if place is not None:
+            await place.end()
+
+    def _used(self) -> _Place:
+        if self._place is None:
+            self._place = _Place(self._path, self._lock_path)
+        return self._place
+
+
+class _Place:
+    """A thread with the connections of a relay, from `acquire()` to `release()`.
+
+    A later one has its own: it cannot take the lock before this one has given it back.
+    """
+
+    def __init__(self, path: str, lock_path: str) -> None:
+        self._path = path
+        self._lock_path = lock_path
+        self._executor = ThreadPoolExecutor(1, "aioproducer outbox")
+        # Of the thread.
+        self._lock: sqlite3.Connection | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._version: int | None = None
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do this in the thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    async def end(self) -> None:
+        """Close the connections in the thread, and end it."""
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+
+        def tell(_closed: object) -> None:
+            # The loop may be closed by then.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(over.set)
+
+        # Not cancelled with this call: it may stand behind a statement that waits for another writer.
+        closed = self._executor.submit(self._close)
+        closed.add_done_callback(tell)
+        self._executor.shutdown(wait=False)
+        await over.wait()
+        closed.result()
 
     # -- in the thread
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, "aioproducer outbox")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
-
-    def _acquire(self) -> bool:
+    def acquire(self) -> bool:
+        """Take the lock."""
         if self._lock is not None:
             return True
         lock = sqlite3.connect(self._lock_path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -151,7 +183,8 @@ class SqliteStore:
         self._lock = lock
         return True
 
-    def _opened(self) -> sqlite3.Connection:
+    def opened(self) -> sqlite3.Connection:
+        """The connection to the database."""
         if self._connection is None:
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
@@ -166,21 +199,20 @@ class SqliteStore:
             self._connection = connection
         return self._connection
 
-    def _read(self, limit: int, skipped: str) -> list[Row]:
-        connection = self._opened()
+    def read(self, select: str, skipped: str, limit: int) -> list[Row]:
+        """The rows that this statement selects."""
+        connection = self.opened()
         # Before the rows: a commit in between is noticed by the next wait().
         self._version = self._data_version()
-        rows = connection.execute(self._select, (skipped, limit)).fetchall()
+        rows = connection.execute(select, (skipped, limit)).fetchall()
         return [_row_of(*row) for row in rows]
 
-    def _run_delete(self, gone: str) -> None:
-        self._opened().execute(self._delete, (gone,))
-
-    def _has_changed(self) -> bool:
+    def has_changed(self) -> bool:
+        """True when another connection has committed since the last read."""
         return self._data_version() != self._version
 
     def _data_version(self) -> int:
-        version: int = self._opened().execute("PRAGMA data_version").fetchone()[0]
+        version: int = self.opened().execute("PRAGMA data_version").fetchone()[0]
         return version
 
     def _close(self) -> None:

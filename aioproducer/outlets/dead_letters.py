@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from aioproducer._core import observe, peek
 from aioproducer._net.log import log
-from aioproducer._net.observing.failures import Failures
+from aioproducer._net.observing.failures import END_OF_THE_PROGRAM, Failures
 from aioproducer.config import topic_problem
 from aioproducer.errors import ConfigurationError, KafkaError, RecordError
 from aioproducer.outcome import Outcome
@@ -154,7 +154,9 @@ class DeadLetters(Generic[K, V]):
             return is_of_the_record(error)
         try:
             return bool(self._when(error))
-        except Exception as failure:  # noqa: BLE001  # logged; the record fails with its own error
+        except END_OF_THE_PROGRAM:
+            raise
+        except BaseException as failure:  # noqa: BLE001  # logged; the record fails with its own error
             self._failures_of_rule.note(failure, log, time.monotonic(), "record")
             return False
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from aioproducer._net.observing.failures import END_OF_THE_PROGRAM
 from aioproducer.errors import KafkaError, RecordTooLargeError, text_of
 from aioproducer.outcome import Outcome
 
@@ -85,14 +86,18 @@ def _part(
 def _bytes(data: Any) -> bytes | None:
     try:
         return bytes(memoryview(data))
-    except (TypeError, ValueError, BufferError):
+    except END_OF_THE_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001  # an object of the user's, which may have a `__buffer__`
         return None
 
 
 def _repr(data: Any) -> str:
     try:
         return repr(data)
-    except Exception as error:  # noqa: BLE001  # an object of the user's
+    except END_OF_THE_PROGRAM:
+        raise
+    except BaseException as error:  # noqa: BLE001  # an object of the user's
         return f"<{type(data).__name__}: repr() raised {type(error).__name__}>"
 
 
@@ -121,7 +126,9 @@ def _fitting(headers: Any, most: int) -> PlainHeaders:
 def _pairs(headers: Any) -> list[Any]:
     try:
         return list(headers.items()) if hasattr(headers, "items") else _listed(headers)
-    except Exception:  # noqa: BLE001  # an object of the user's
+    except END_OF_THE_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001  # an object of the user's
         return []
 
 

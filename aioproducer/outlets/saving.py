@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from aioproducer._net.log import log
+from aioproducer._net.observing.failures import END_OF_THE_PROGRAM
+from aioproducer.errors import StateError
 
 __all__ = ["Saver"]
 
@@ -34,7 +36,7 @@ class Saver:
         self._on_saved = on_saved
         self.saved = 0
         # The exception of the last call, None after a success.
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self._due = 0.0
         self._task: asyncio.Task[None] | None = None
         self._is_last = False
@@ -90,12 +92,30 @@ class Saver:
             made = self._save(position)
             if inspect.isawaitable(made):
                 await made
-        except Exception as error:
-            self.error = error
-            if raises:
+        except BaseException as error:
+            if isinstance(error, END_OF_THE_PROGRAM) or _is_cancelled(error):
                 raise
-            log.exception("the position of a checkpoint was not saved; the next save tries again")
+            self.error = error
         else:
             self.error = None
             self.saved = max(self.saved, number)
             self._on_saved()
+            return
+        if raises:
+            raise _error_of(self.error)
+        log.error(
+            "the position of a checkpoint was not saved; the next save tries again", exc_info=self.error
+        )
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether this is the cancellation of this task, and not one of something that the function has awaited."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def _error_of(error: BaseException) -> BaseException:
+    """The exception that `close()` raises: another CancelledError would end the task of its caller."""
+    if isinstance(error, asyncio.CancelledError):
+        return StateError("save() was cancelled; the last position may not be saved", cause=error)
+    return error

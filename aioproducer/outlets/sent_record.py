@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import entry_of, hurry, observe, peek
 from aioproducer._net.log import log
-from aioproducer.errors import KafkaError
+from aioproducer._net.observing.failures import END_OF_THE_PROGRAM
+from aioproducer.errors import KafkaError, text_of
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class SentRecord:
             return self._letter.result()
         error = copy(self._error)
         if self._letter_error is not None:
-            error.add_note(f"its dead letter was not written: {self._letter_error}")
+            error.add_note(f"its dead letter was not written: {text_of(self._letter_error)}")
         raise error
 
     # -- for the other parts of this package
@@ -275,12 +276,11 @@ class SentRecord:
             sending = self._letters.begin(
                 self._record, self._ready, error, self._delivery, is_refused=is_refused
             )
-        except BaseException as failure:
-            # Of the user's function, or of a producer that is closed.
+        except BaseException as failure:  # of the user's function or objects, or of a producer that is closed
             if is_refused:
                 self._producer._fail_transaction(error)  # noqa: SLF001  # a seam for this package
             self._fail_letter(failure)
-            if not isinstance(failure, Exception):
+            if isinstance(failure, END_OF_THE_PROGRAM):
                 raise
         else:
             self._follow(sending, self._letter_placed, self._fail_letter)

@@ -21,6 +21,8 @@ T = TypeVar("T")
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
 _INCOMPATIBLE: Final = 409
+# Raised for a body that has not the form of an answer.
+_FORM: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 @attrs.frozen
@@ -45,7 +47,7 @@ def error_of(answer: Answer, hide: Callable[[str], str]) -> RegistryError:
         said = json.loads(answer.body)
         message = str(said["message"])
         code = int(said["error_code"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except _FORM:
         # A proxy answers in HTML.
         pass
     kind = RegistryError
@@ -74,7 +76,7 @@ def read(answer: Answer, to: Callable[[Any], T]) -> T:
     """The content of a success, or a `RegistryError` for an answer that is none of a registry."""
     try:
         return to(json.loads(answer.body))
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except _FORM:
         # No cause: it would quote the body.
         problem = RegistryError(
             "the answer is not that of a schema registry", status=answer.status, url=answer.url

@@ -16,8 +16,10 @@ from aioproducer.errors import ConfigurationError
 from aioproducer.records import Headers
 from aioproducer.registry.caches import Bounded
 from aioproducer.registry.client import Registry
+from aioproducer.registry.errors import RegistryError
 from aioproducer.registry.framings import Write, framing_of
 from aioproducer.registry.schemas import RegisteredSchema, Schema, SchemaId, SchemaType
+from aioproducer.registry.single_flight import Wait, waits
 from aioproducer.registry.subjects import subject_of
 from aioproducer.secret import Secret
 from aioproducer.serializers import NotPrepared, Part, Result
@@ -102,6 +104,8 @@ class RegistrySerializer(Generic[T_contra]):
         self._encoders: Bounded[Schema, Encoder] = Bounded(self._size)
         self._part: Part = "value"
         self._writes: dict[str, Write] = {}
+        # The requests that preparations wait for, by topic.
+        self._waits: dict[str, Wait] = {}
         self._left = False
 
     @property
@@ -115,6 +119,7 @@ class RegistrySerializer(Generic[T_contra]):
         one = copy.copy(self)
         one._part = part  # noqa: SLF001 - of this class
         one._writes = {}  # noqa: SLF001
+        one._waits = {}  # noqa: SLF001
         one._left = False  # noqa: SLF001
         self._place.users += 1
         return one
@@ -136,12 +141,24 @@ class RegistrySerializer(Generic[T_contra]):
     async def warm(self, topic: str) -> None:
         """Learn the id of the schema for a topic before its first record."""
         registry = self._place.registry()
-        write = await self._learn(registry, topic)
+        self._waits[topic] = wait = Wait()
+        token = waits.set(wait)
+        try:
+            write = await self._learn(registry, topic)
+        finally:
+            waits.reset(token)
+            if self._waits.get(topic) is wait:
+                del self._waits[topic]
         self._writes.pop(topic, None)
         self._writes[topic] = write
         if len(self._writes) > self._size:
             # The first one: this is a bound, and no cache for many topics in turn.
             del self._writes[next(iter(self._writes))]
+
+    def trouble_of_prepare(self, topic: str) -> RegistryError | None:
+        """The last failure of the request that a preparation waits for, or that there is no answer yet."""
+        wait = self._waits.get(topic)
+        return None if wait is None or wait.flight is None else wait.flight.late()
 
     async def close(self) -> None:
         """Close the registry, if it is the serializer's own and nothing else uses it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Coroutine, Hashable
-from contextvars import Context
+from contextvars import Context, ContextVar
 from typing import Any, Final, Generic, TypeVar, cast
 
 import attrs
@@ -18,11 +18,22 @@ import attrs
 from aioproducer.errors import KafkaError, StateError
 from aioproducer.registry.errors import RegistryError
 
-__all__ = ["Flight", "Flights"]
+__all__ = ["Flight", "Flights", "Wait", "waits"]
 
 T = TypeVar("T")
 
 NAME: Final = "aioproducer registry"
+
+
+@attrs.define(eq=False)
+class Wait:
+    """The request that a task of a serializer waits for."""
+
+    flight: Flight[Any] | None = None
+
+
+waits: Final[ContextVar[Wait | None]] = ContextVar("waits", default=None)
+"""Set in a task that tells what it waits for."""
 
 
 @attrs.define(eq=False)
@@ -48,9 +59,12 @@ class Flight(Generic[T]):
             if self.limit is not None:
                 self.limit.reschedule(until)
         task = cast("asyncio.Task[T | BaseException]", self._task)
+        wait = waits.get()
+        if wait is not None:
+            wait.flight = self
         await _ended(task, until)
         if not task.done():
-            raise _late(self.trouble)
+            raise self.late()
         if task.cancelled():
             raise StateError("the registry was closed, or its event loop ends")
         outcome = task.result()
@@ -58,6 +72,12 @@ class Flight(Generic[T]):
             # Each caller raises its own: a traceback grows with each that raises it.
             raise copy.copy(outcome) if isinstance(outcome, KafkaError) else outcome
         return outcome
+
+    def late(self) -> RegistryError:
+        """The error of a caller whose time is over."""
+        if self.trouble is not None:
+            return copy.copy(self.trouble)
+        return RegistryError("the schema registry did not answer in time", retriable=True)
 
     async def _outcome(self, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]) -> T | BaseException:
         try:
@@ -82,12 +102,6 @@ async def _ended(task: asyncio.Task[Any], until: float) -> None:
     finally:
         timer.cancel()
         task.remove_done_callback(wake)
-
-
-def _late(trouble: RegistryError | None) -> RegistryError:
-    if trouble is not None:
-        return copy.copy(trouble)
-    return RegistryError("the schema registry did not answer in time", retriable=True)
 
 
 class Flights:

@@ -18,9 +18,14 @@ from aioproducer import (
     StateError,
 )
 from aioproducer.outbox import ID_HEADER, Relay, RelayStats, Row, Store
+from aioproducer.outlets import DeadLetters
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.net.support import until
 from tests.outbox.memory import BrokenStoreError, MemoryStore, Table
+
+
+class Own(BaseException):
+    """An exception that is no Exception."""
 
 
 class Letters:
@@ -225,6 +230,30 @@ async def test_a_record_that_can_never_be_written_is_set_aside(
     assert len(kafka.records("dead")) == (3 if has_own_delivery else 0)
 
 
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_the_dead_letters_of_the_library(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore, is_own: bool
+) -> None:
+    """Of the gapless producer itself or of another one, also where the first letters are not written."""
+    kafka.create_topic("dead", 1)
+    for value in (b"1", large(), b"3"):
+        table.add("one", value)
+    table.commit(Row(table.reserve(), "no/topic", b"4"))
+    table.commit(Row(table.reserve(), "one", b"5", headers="no headers"))  # type: ignore[arg-type]
+    table.add("one", b"6")
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce", topic="dead", times=2)
+    other: Producer[Any, Any] = Producer(kafka.bootstrap_servers)
+    async with other:
+        letters = DeadLetters(producer if is_own else other, "dead")
+        async with Relay(producer, store, dead_letters=letters, poll=0.01) as relay:
+            await until(lambda: not table.rows)
+            assert relay.error is None
+        assert letters.producer.stats().dead_letters == {"one": 2, "no/topic": 1}
+    assert ids(kafka) == [1, 3, 6]
+    assert ids(kafka, "dead") == [2, 4, 5]
+    assert table.deleted == sorted(set(table.deleted))
+
+
 async def test_a_batch_that_is_refused_as_a_whole_is_sent_one_by_one(
     kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
 ) -> None:
@@ -335,7 +364,7 @@ async def test_a_call_that_waits_for_memory_is_withdrawn_with_the_lock(
 
 
 @pytest.mark.parametrize("name", ["acquire", "read", "delete", "wait", "release"])
-@pytest.mark.parametrize("failure", [BrokenStoreError, asyncio.CancelledError, TimeoutError])
+@pytest.mark.parametrize("failure", [BrokenStoreError, asyncio.CancelledError, TimeoutError, Own])
 async def test_a_store_that_fails_is_tried_again(
     kafka: EmbeddedKafka,
     producer: Producer[Any, Any],

@@ -17,7 +17,7 @@ import pytest
 from aioproducer import ConfigurationError, Producer, RecordError
 from aioproducer.outbox import ID_HEADER, Relay, Row, SqliteStore
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import until
+from tests.net.support import LIMIT, until
 from tests.repo.source import ROOT
 
 
@@ -209,6 +209,28 @@ async def test_one_relay_at_a_time(path: Path) -> None:
     for store in (first, second, other):
         await store.release()
         await store.release()
+
+
+async def test_a_release_that_is_cancelled(path: Path, connection: sqlite3.Connection) -> None:
+    """The lock is given back behind the statement that waits for a writer, and not taken for one that is held."""
+    first, second = SqliteStore(path), SqliteStore(path)
+    assert await first.acquire()
+    await first.read(1, ())
+    connection.execute("INSERT INTO outbox (topic) VALUES ('one')")
+    deleting = asyncio.create_task(first.delete([1]))
+    await asyncio.sleep(0)
+    releasing = asyncio.create_task(first.release())
+    await asyncio.sleep(0)
+    releasing.cancel()
+    await asyncio.wait([releasing])
+    assert not await first.acquire()
+    connection.commit()
+    await deleting
+    async with asyncio.timeout(LIMIT):
+        while not await second.acquire():  # noqa: ASYNC110  # the thread of the first has no event
+            await asyncio.sleep(0)
+    assert not await first.acquire()
+    await asyncio.gather(first.release(), second.release())
 
 
 async def test_the_lock_ends_with_its_process(path: Path) -> None:

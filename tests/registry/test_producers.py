@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import json
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from aioproducer.registry import (
 )
 from aioproducer.serializers import Encoded, NotPrepared
 from aioproducer.testing import EmbeddedKafka, EmbeddedRegistry, MockProducer
-from tests.net.support import until
+from tests.net.support import LIMIT, until
 
 
 def schema(*fields: str, name: str = "shop.Order") -> str:
@@ -165,6 +165,35 @@ async def test_a_registry_that_fails(
         if retriable:
             await producer.send_and_wait("a", {"n": 2})
     assert len(kafka.records("a") if "a" in kafka.topics else ()) == int(retriable)
+
+
+@pytest.mark.parametrize("way", ["send", "send_batch", "mock"])
+@pytest.mark.parametrize("fault", [{"status": 503}, {"cut": True}, {"delay": math.inf}])
+async def test_max_block_ends_before_the_registry_answers(
+    fault: dict[str, Any], way: str, kafka: EmbeddedKafka, embedded: EmbeddedRegistry
+) -> None:
+    """The registry's last failure, or its silence, is the cause, although its own time is not over."""
+    kafka.create_topic("a")
+    made: Callable[..., Producer[Any, Any]] = MockProducer if way == "mock" else Producer
+    async with Registry(embedded.url, timeout=60) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema("n"))
+        servers, blocked = kafka.bootstrap_servers, {"max_block_ms": 200}
+        async with made(
+            servers, key_serializer=serializer, value_serializer=serializer, **blocked
+        ) as producer:
+            with embedded.faults.add(**fault):
+                if way == "send_batch":
+                    many = await (await producer.send_batch("a", [{"n": 1}, {"n": 2}], keys=[{"n": 1}] * 2))
+                    errors: list[Any] = list(many.errors.values())
+                else:
+                    calls = [producer.send("a", {"n": number}, key={"n": 1}) for number in range(2)]
+                    errors = list(await asyncio.gather(*calls, return_exceptions=True))
+            assert len(errors) == 2
+            for error in errors:
+                assert isinstance(error, SerializationError), error
+                assert (error.retriable, error.outcome) == (True, Outcome.NOT_WRITTEN)
+                assert isinstance(error.cause, RegistryError)
+            await producer.send_and_wait("a", {"n": 3}, key={"n": 1}, max_block=LIMIT)
 
 
 async def test_a_known_schema_needs_no_registry(

@@ -213,6 +213,48 @@ def test_an_answer_that_is_none(step: Step) -> None:
     assert len(place.requests) == 1
 
 
+FORMLESS: list[tuple[int, bytes]] = [
+    (status, body)
+    for status in (200, 404)
+    for body in (
+        b"[]",
+        b"null",
+        b"5",
+        b'"text"',
+        b"{}",
+        b'{"id": 1, "guid": 5}',
+        b'{"id": 1, "guid": {}}',
+        b'{"schema": "{}", "schemaType": "XML", "guid": []}',
+        b'{"schema": "{}", "references": [5]}',
+        b'{"error_code": Infinity, "message": "no"}',
+        b"[" * 100_000,
+    )
+]
+
+
+@pytest.mark.parametrize(("status", "body"), FORMLESS)
+def test_an_answer_without_form_to_every_call(status: int, body: bytes) -> None:
+    """It is a RegistryError with the status, and no error of the code that reads it."""
+
+    async def main() -> None:
+        registry = client_of(Scripted(*[lambda _: httpx2.Response(status, content=body)] * 6))
+        schema = Schema(ORDER)
+        for call in (
+            registry.register("s", schema),
+            registry.lookup("s", schema),
+            registry.latest("s"),
+            registry.version("s", 1),
+            registry.schema(1),
+            registry.compatible("s", schema),
+        ):
+            with pytest.raises(RegistryError) as caught:
+                await call
+            assert (type(caught.value), caught.value.status) == (RegistryError, status)
+        await registry.close()
+
+    play(main)
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

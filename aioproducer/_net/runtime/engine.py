@@ -132,6 +132,7 @@ class Engine:
         self.sequences = self.machines.sequences
         self.accumulator = self.machines.accumulator
         self.admission = self.machines.admission
+        self.machines.call_expiry.unprepared = self.preparing.preparations.trouble
         self.accumulator.withdraw = partial(_withdraw_here, loop, self.accumulator.withdraw)
         is_plain = config.security_protocol == "PLAINTEXT"
         security = PLAINTEXT if is_plain else protocol.security_of(config, loop, rng)

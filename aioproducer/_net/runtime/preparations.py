@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from aioproducer._net.observing.failures import END_OF_THE_PROGRAM
 from aioproducer._net.runtime.serializer_tasks import GRACE
 from aioproducer.errors import SerializationError
 from aioproducer.serializers import is_retriable
@@ -33,6 +34,8 @@ class Preparation:
     call: Callable[[], Any]
     # The preparation ends then, or after the limit of the producer, whichever comes later.
     until: float
+    # The serializer.
+    owner: Any
     # True for the record of the preparation; False for others, which call their serializer again. None: no record
     # waits.
     over: asyncio.Future[bool] | None = None
@@ -42,6 +45,19 @@ class Preparation:
     def left(self) -> bool:
         """True when the record of the preparation no longer waits."""
         return self.over is not None and self.over.done()
+
+    def trouble(self) -> BaseException | None:
+        """The reason why it has not ended yet, if the serializer tells one."""
+        ask = getattr(self.owner, "trouble_of_prepare", None)
+        if not callable(ask):
+            return None
+        try:
+            cause = ask(self.topic)
+        except END_OF_THE_PROGRAM:
+            raise
+        except BaseException:  # noqa: BLE001  # user code, which is asked for an explanation only
+            return None
+        return cause if isinstance(cause, BaseException) else None
 
     def succeeded(self) -> None:
         """The serializer was prepared for this record."""
@@ -96,16 +112,30 @@ class Preparations:
         if (topic, missing.serializer.part) not in self._waiting:
             self._join(self._of(missing, topic, headers, 0.0))
 
+    def trouble(self, topic: str) -> SerializationError | None:
+        """The error of a call that has waited too long for a preparation whose serializer knows the reason."""
+        parts: tuple[Part, ...] = ("key", "value")
+        for part in parts:
+            waiting = self._waiting.get((topic, part))
+            cause = waiting[0].trouble() if waiting else None
+            if cause is not None:
+                text = f"prepare() of the {part} serializer did not end within max_block"
+                return SerializationError(
+                    text, topic=topic, part=part, cause=cause, retriable=is_retriable(cause)
+                )
+        return None
+
     def warm(self, bound: Bound, topic: str) -> None:
         """Call `warm()` of the serializer for a topic before any record."""
         warm = getattr(bound.owner, "warm", None)
         if callable(warm):
-            self._join(Preparation(topic, bound.part, "warm", lambda: warm(topic), 0.0))
+            self._join(Preparation(topic, bound.part, "warm", lambda: warm(topic), 0.0, bound.owner))
 
     def _of(self, missing: Unserialized, topic: str, headers: PlainHeaders, until: float) -> Preparation:
         bound, data = missing.serializer, missing.data
+        owner = bound.owner
         return Preparation(
-            topic, bound.part, "prepare", lambda: bound.owner.prepare(topic, headers, data), until
+            topic, bound.part, "prepare", lambda: owner.prepare(topic, headers, data), until, owner
         )
 
     def _join(self, preparation: Preparation) -> None:

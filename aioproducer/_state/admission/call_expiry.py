@@ -9,6 +9,8 @@ from aioproducer._state.effects import event
 from aioproducer.errors import BufferFullError, MetadataTimeoutError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aioproducer._state.admission.lines import Admission
     from aioproducer._state.admission.waiting import Waiting
     from aioproducer.errors import KafkaError
@@ -23,6 +25,8 @@ class CallExpiry:
         self.view = admission.view
         self.accumulator = admission.accumulator
         self.effects = admission.effects
+        # The reason of a serializer that is being prepared for a topic, where it knows one.
+        self.unprepared: Callable[[str], KafkaError | None] = _unknown
 
     @event
     def expire(self, now: float) -> None:
@@ -70,7 +74,8 @@ class CallExpiry:
             trouble = self.accumulator.cluster.trouble_at(queue.node.node_id)
             return BufferFullError(topic=call.topic, partition=queue.index, waited=waited, cause=trouble)
         if not call.prepared:
-            return BufferFullError("the serializer did not finish in time", topic=call.topic, waited=waited)
+            text = "the serializer did not finish in time"
+            return self.unprepared(call.topic) or BufferFullError(text, topic=call.topic, waited=waited)
         partition, trouble = call.wanted_partition, self.trouble_with(call.topic)
         queues = self.accumulator.cluster.topics.get(call.topic)
         count = 0 if queues is None else len(queues.partitions)
@@ -90,6 +95,10 @@ class CallExpiry:
             return MetadataTimeoutError(text, topic=call.topic, waited=waited, cause=trouble)
         text = _held_by(None if first is call else first)
         return BufferFullError(text, topic=call.topic, waited=waited, cause=trouble)
+
+
+def _unknown(_topic: str) -> None:
+    return None
 
 
 def _held_by(first: Waiting | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aioproducer import StateError
 from aioproducer.outlets import Checkpoint
 from aioproducer.outlets.saving import PAUSE
 from aioproducer.testing import MockProducer
@@ -140,6 +141,35 @@ async def test_the_last_save_raises(producer: MockProducer[Any, Any]) -> None:
             raise ZeroDivisionError
     assert "OSError: the disk is full" in raised.value.__notes__[0]
     assert checkpoint.position == 0
+
+
+class Own(BaseException):
+    """An exception that is no Exception."""
+
+
+@pytest.mark.parametrize("failure", [Own, asyncio.CancelledError])
+async def test_a_save_that_raises_any_exception(
+    producer: MockProducer[Any, Any], failure: type[BaseException]
+) -> None:
+    """It is tried again, and at closing the caller's task is not the one that was cancelled."""
+    failures = [failure(), failure()]
+    saved: list[int] = []
+
+    async def save(position: int) -> None:
+        if failures:
+            raise failures.pop()
+        saved.append(position)
+
+    checkpoint: Checkpoint[int] = Checkpoint(producer, save, every=0)
+    await marked(checkpoint, 0)
+    await checkpoint.reached(0, timeout=5)
+    await checkpoint.close()
+    assert saved == [0]
+    failures = [failure(), failure()]
+    checkpoint = Checkpoint(producer, save)
+    await marked(checkpoint, 1)
+    with pytest.raises((Own, StateError)):
+        await checkpoint.close()
 
 
 async def test_a_save_that_hangs_at_closing(producer: MockProducer[Any, Any]) -> None:

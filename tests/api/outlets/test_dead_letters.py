@@ -168,6 +168,39 @@ async def test_a_rule_of_the_user(
     assert "when() of DeadLetters failed" in caplog.text
 
 
+class Own(BaseException):
+    """An exception that is no Exception."""
+
+
+class Unprintable:
+    """Its `repr` raises."""
+
+    def __repr__(self) -> str:
+        raise Own
+
+
+@pytest.mark.parametrize("failure", [ZeroDivisionError, Own, asyncio.CancelledError])
+async def test_functions_that_raise_end_no_more_than_a_letter(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], failure: type[BaseException]
+) -> None:
+    """Called in a task of the producer, any exception of theirs is that of the letter; the record has its own error."""
+
+    def raises(_: object) -> Any:
+        raise failure
+
+    for letters in (DeadLetters(producer, raises), DeadLetters(producer, DEAD, when=raises)):
+        with pytest.raises(RecordTooLargeError):
+            await letters.send_and_wait("one", TOO_LARGE)
+        kafka.faults.error("INVALID_RECORD", api="Produce", topic="one")
+        sent = letters.send("one", b"a")
+        assert await sent.wait(LIMIT) is Outcome.NOT_WRITTEN
+        assert not sent.dead_lettered
+    metadata = await DeadLetters(producer, DEAD).send_and_wait("one", Unprintable())
+    assert metadata.topic == DEAD
+    assert values(kafka, DEAD) == [b"<Unprintable: repr() raised Own>"]
+    assert producer.health().state == "running"
+
+
 async def test_a_topic_by_record(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
     """The function gets the record as it was given; if it fails, the record's own error is raised."""
     letters = DeadLetters(producer, lambda record: f"{record.topic}.dead")

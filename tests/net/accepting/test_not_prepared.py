@@ -15,6 +15,7 @@ import pytest
 
 from aioproducer import (
     BufferFullError,
+    DeliveryTimeoutError,
     MetadataTimeoutError,
     Outcome,
     Producer,
@@ -300,6 +301,26 @@ async def test_many_preparations_that_fail(learning: Learning, make: Make, kafka
 
 
 # -- calls that go away
+
+
+@pytest.mark.parametrize("raises", [False, True])
+async def test_a_serializer_that_knows_why_it_is_late(make: Make, kafka: EmbeddedKafka, raises: bool) -> None:
+    """Its reason is the cause of the refusal; one that fails to tell is as one that tells nothing."""
+
+    class Late(Learning):
+        def trouble_of_prepare(self, topic: str) -> BaseException:
+            if raises:
+                raise Own
+            return DeliveryTimeoutError(topic, retriable=False)
+
+    late = Late()
+    producer = await warm(make(kafka, value_serializer=late), "one")
+    with pytest.raises(BufferFullError if raises else SerializationError) as caught:
+        await producer.send("one", "a1", max_block=0.02)
+    if not raises:
+        assert isinstance(caught.value.cause, DeliveryTimeoutError)
+        assert not caught.value.retriable
+    await sound_with(producer, late)
 
 
 async def test_max_block_ends_a_call_and_not_its_preparation(
