@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from aioproducer._net.accepting.bulk_intake import BulkIntake
 from aioproducer._net.accepting.ending import log_losses, log_waits, report_of_close, resolved
 from aioproducer._net.accepting.intake import Call, Intake
@@ -16,6 +18,10 @@ from aioproducer._net.runtime.awaiting import first_answer, known_partitions
 from aioproducer._net.runtime.engine import Engine, denied
 from aioproducer._net.telemetry.start import TelemetryStart
 from aioproducer._state.delivery.tally import Totals
+
+with contextlib.suppress(ImportError):
+    # anyio imports it with its first use, which is in the event loop.
+    import anyio._backends._asyncio  # noqa: F401
 
 __all__ = [
     "SOCKETS",

@@ -539,6 +539,10 @@ class Intake:
 
     def close(self) -> None:
         """The producer has closed: close the user's objects."""
+        # First: no outcome is reported to an interceptor that is closed.
+        with contextlib.suppress(*OUT_OF_MEMORY):
+            self.engine.accumulator.waker.finish()
+            self.reports.make()
         run_close(self.interceptors, self.log)
         self.serializing.close()
 

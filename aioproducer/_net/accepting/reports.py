@@ -35,14 +35,18 @@ class Reports:
 
     def _come(self) -> None:
         if not self._comes:
-            self._loop.call_soon(self._make)
+            self._loop.call_soon(self.make)
             self._comes = True
 
-    def _make(self) -> None:
+    def make(self) -> None:
+        """Make all reports that are noted now."""
         # A report may settle other records, whose reports come in a turn of their own.
         self._comes = False
         try:
             for _ in range(len(self._settled)):
+                if not self._settled:
+                    # A report has closed the producer, which has made the others.
+                    return
                 delivery, trace = self._settled.popleft()
                 # They only observe: their report does not make the failure seen by the sender.
                 _, error = peek(delivery)

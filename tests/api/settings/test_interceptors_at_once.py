@@ -15,7 +15,7 @@ from aioproducer._core import Batch, BatchSettings, queued_delivery
 from aioproducer._net.accepting.reports import Reports
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
-from tests.api.support import LIMIT, first_step, turns, values, warm
+from tests.api.support import LIMIT, first_step, held_requests, turns, values, warm
 from tests.state.machines import HandLoop
 
 Change = Callable[[Record[Any, Any]], Any]
@@ -29,6 +29,7 @@ class Changing:
         self.seen: list[Any] = []
         self.reports: list[tuple[RecordMetadata | None, BaseException | None]] = []
         self.on_report: Callable[[], object] = int
+        self.reports_at_close = -1
 
     def on_send(self, record: Record[Any, Any]) -> Any:
         """Change the record."""
@@ -41,7 +42,8 @@ class Changing:
         self.on_report()
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Note how many reports came before."""
+        self.reports_at_close = len(self.reports)
 
 
 def made_of_numbers(numbers: list[int]) -> bytes:
@@ -158,6 +160,36 @@ async def test_a_report_that_sends(make: Make, kafka: EmbeddedKafka) -> None:
     await producer.flush()
     assert len(watcher.reports) == 2
     assert values(kafka) == [b"first", b"second"]
+
+
+async def test_an_interceptor_is_closed_behind_its_last_report(make: Make, kafka: EmbeddedKafka) -> None:
+    """A close() that runs out of time reports the lost records, more than are woken in one turn, before it closes."""
+    held_requests(kafka)
+    watcher = Changing(unchanged)
+    producer = await warm(make(interceptors=[watcher]))
+    for _ in range(600):
+        producer.send_nowait("one", b"v")
+    report = await producer.close(timeout=0)
+    assert (report.not_written, len(watcher.reports), watcher.reports_at_close) == (600, 600, 600)
+
+
+def test_a_report_that_leads_to_the_other_reports() -> None:
+    """A report may close the producer, which makes the reports behind it: each is made once."""
+    loop = HandLoop()
+    told: list[object] = []
+    batch = Batch("t", 0, 1000, BatchSettings(loop))
+    deliveries = [queued_delivery(batch) for _ in range(3)]
+
+    def tell(delivery: object, *_outcome: object) -> None:
+        told.append(delivery)
+        reports.make()
+
+    reports = Reports(loop, tell)  # type: ignore[arg-type]
+    batch.fail(DeliveryError("gone"))
+    for delivery in deliveries:
+        reports.note(delivery)
+    loop.turn()
+    assert told == deliveries
 
 
 CHANGES: list[Change] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import time
 import weakref
 from typing import Any
@@ -14,7 +15,7 @@ from aioproducer import Outcome, Producer
 from aioproducer.testing import EmbeddedKafka
 from tests.net.conftest import QUICK
 from tests.net.support import LIMIT, turns, until, warm
-from tests.runtime.support import no_task_left, run_program, tasks_of_the_library
+from tests.runtime.support import ROOT, no_task_left, run_program, tasks_of_the_library
 from tests.slowness import SLOWNESS
 
 BUSY_MACHINE = 10.0 * SLOWNESS
@@ -157,3 +158,24 @@ def test_f11_records_that_wait_for_their_topic() -> None:
     last = "kafka.faults.silence(); [producer.send_nowait('new', b'v') for _ in range(5)]"
     done = run_program(PROGRAM.format(last=last, end="run()"))
     assert "12 records without an outcome" in done.stderr
+
+
+LAST_WORDS = """
+import asyncio, atexit, sys
+from aioproducer import Producer
+
+async def main():
+    async with Producer(sys.argv[1]) as producer:
+        print((await producer.send_and_wait("last", b"words")).offset)
+
+atexit.register(lambda: asyncio.run(main()))
+"""
+
+
+async def test_a_producer_that_starts_at_the_end_of_the_program(kafka: EmbeddedKafka) -> None:
+    """A function that `atexit` calls may send a record, though no thread can be started there for imports."""
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LAST_WORDS, kafka.bootstrap_servers, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await program.communicate()
+    assert (output.split(), program.returncode) == ([b"0"], 0)

@@ -245,3 +245,41 @@ def test_f09_a_secured_producer(how: str) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["False False", "0 1 0 0", "True 2"]
     assert done.stderr == ""
+
+
+FORK_DURING_AN_IMPORT = """
+import asyncio, builtins, os, threading, warnings
+from aioproducer import Producer
+
+warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
+imports, forks = threading.Event(), threading.Event()
+import_now = builtins.__import__
+
+def import_slowly(name, *args, **kwargs):
+    if name.startswith("aioproducer._net."):
+        imports.set()
+        forks.wait()
+    return import_now(name, *args, **kwargs)
+
+async def main():
+    await Producer("127.0.0.1:1").start()
+
+builtins.__import__ = import_slowly
+# The hooks of those that registered last are called first.
+os.register_at_fork(before=forks.set)
+threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
+imports.wait()
+child = os.fork()
+if child == 0:
+    asyncio.run(main())
+    print("started", flush=True)
+    os._exit(0)
+print(os.waitpid(child, 0)[1], flush=True)
+os._exit(0)
+"""
+
+
+def test_a_fork_while_another_thread_loads_the_engine() -> None:
+    """The child would wait for ever for an import that a thread of its parent has begun: the fork waits for the import."""
+    done = run_program(FORK_DURING_AN_IMPORT, timeout=20)
+    assert (done.stdout.split(), done.returncode) == (["started", "0"], 0), done.stderr
