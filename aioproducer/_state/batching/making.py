@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._core import BATCH_OVERHEAD, BatchSettings
@@ -50,8 +51,9 @@ class BatchMaker:
         if gap is not None:
             # Behind a gap each record has a batch of its own: the loss may be noticed before the next record is sent.
             limit, expected = 1, 0
-        # A first record that is awaited waits for no others, unless the setting says so.
-        linger_at = now if awaited and not limits.linger_awaited else now + limits.linger
+        # A first record that is awaited waits for no others, unless the setting says so. Not `now`: the clock of an event loop
+        # may be behind, as that of uvloop, which counts milliseconds and stands still during a turn.
+        linger_at = -math.inf if awaited and not limits.linger_awaited else now + limits.linger
         awaited = awaited or limits.linger_awaited
         batch = QueuedBatch(
             topic, queue.index, limit, self._settings, now, queue, queue.share, awaited, expected

@@ -93,6 +93,22 @@ RUNTIME: Final = (
         _NO_TIMERS,
     ),
     _mutant(
+        "interceptors-closed-before-their-reports",
+        "_net/accepting/intake.py",
+        "            self.reports.make()\n",
+        "",
+        "An interceptor that writes to a file misses the records that close() has given up.",
+        "tests/api/settings/test_interceptors_at_once.py::test_an_interceptor_is_closed_behind_its_last_report",
+    ),
+    _mutant(
+        "no-import-without-a-thread",
+        "_callers/loading.py",
+        "    except RuntimeError:\n",
+        "    except MemoryError:\n",
+        "A function that atexit calls cannot start the first producer of its process.",
+        "tests/runtime/processes/test_end_of_the_program.py::test_a_producer_that_starts_at_the_end_of_the_program",
+    ),
+    _mutant(
         "reports-lost-with-an-interrupt",
         "_net/accepting/reports.py",
         "            if self._settled:\n",

@@ -70,6 +70,14 @@ WAKING: Final = (
         _ACCUMULATOR,
     ),
     _mutant(
+        "awaited-batch-lingers-by-a-clock-that-is-behind",
+        "_state/batching/making.py",
+        "linger_at = -math.inf if awaited",
+        "linger_at = now if awaited",
+        "With uvloop, whose clock stands still during a turn, an awaited record waits for the end of a millisecond.",
+        f"{_ACCUMULATOR}::test_an_awaited_batch_does_not_linger_where_the_clock_of_the_loop_is_behind",
+    ),
+    _mutant(
         "queue-not-checked-after-an-answer",
         "_state/delivery/settlement.py",
         "append_time(batch, answer), now)\n"

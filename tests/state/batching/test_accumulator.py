@@ -110,6 +110,13 @@ def test_an_awaited_batch_does_not_linger(m: Machines) -> None:
     assert ready(m)
 
 
+def test_an_awaited_batch_does_not_linger_where_the_clock_of_the_loop_is_behind(m: Machines) -> None:
+    """As that of uvloop, which counts milliseconds and stands still during a turn: its sender asks with an earlier time."""
+    m.accumulator.roll(m.queue(), m.now + 0.002, awaited=True)
+    m.append()
+    assert m.only().record_count == 1
+
+
 def test_with_linger_awaited_an_awaited_batch_lingers_too() -> None:
     """linger_awaited=True: waiting changes nothing."""
     m = Machines(limits(linger_awaited=True))
