@@ -143,10 +143,12 @@ async def test_a_file_is_followed_through_kills(embedded_kafka: EmbeddedKafka, t
         async with started(embedded_kafka, example("follow_file.py"), path) as process:
             reached = asyncio.ensure_future(held.reached())
             # A slow machine puts many lines into one request: there are more until the request is made.
+            more = 5_000
             while not reached.done():
                 with path.open("ab") as file:
-                    file.write(b"".join(b"line %d\n" % number for number in range(total, total + 2_000)))
-                total += 2_000
+                    file.write(b"".join(b"line %d\n" % number for number in range(total, total + more)))
+                total += more
+                more = 10
                 await asyncio.wait([reached], timeout=0.1)
             process.kill()
             await process.wait()

@@ -60,7 +60,6 @@ TREE: dict[type[KafkaError], tuple[type[BaseException], ...]] = {
 }
 RETRIABLE = {
     BufferFullError,
-    CheckpointStoppedError,
     MetadataTimeoutError,
     DeliveryTimeoutError,
     TransactionAbortedError,

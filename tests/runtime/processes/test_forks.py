@@ -280,6 +280,6 @@ os._exit(0)
 
 
 def test_a_fork_while_another_thread_loads_the_engine() -> None:
-    """The child would wait for ever for an import that a thread of its parent has begun: the fork waits for the import."""
+    """The child would wait without end for an import that a thread of its parent has begun: the fork waits for the import."""
     done = run_program(FORK_DURING_AN_IMPORT, timeout=20)
     assert (done.stdout.split(), done.returncode) == (["started", "0"], 0), done.stderr
