@@ -59,6 +59,7 @@ if typing.TYPE_CHECKING:
     from aioproducer.records import PartitionInfo as PartitionInfo
     from aioproducer.records import Record as Record
     from aioproducer.records import RecordMetadata as RecordMetadata
+    from aioproducer.records import Resolution as Resolution
     from aioproducer.records import TimestampType as TimestampType
     from aioproducer.records import Timings as Timings
     from aioproducer.records import TopicPartition as TopicPartition
@@ -120,6 +121,7 @@ __all__ = [
     "RecordError",
     "RecordMetadata",
     "RecordTooLargeError",
+    "Resolution",
     "Scope",
     "Secret",
     "SecretEnv",
@@ -187,6 +189,7 @@ _NAMES: typing.Final = {
         "PartitionInfo",
         "Record",
         "RecordMetadata",
+        "Resolution",
         "TimestampType",
         "Timings",
         "TopicPartition",

@@ -144,6 +144,19 @@ class Timings:
 
 
 @attrs.frozen
+class Resolution:
+    """The answer of `Delivery.resolve_unknown()`: the outcome of the record, as its partition shows it.
+
+    `reason` tells why an outcome is still `UNKNOWN`; the offset is -1 for all others than `ACKED`, and where the broker
+    never told it.
+    """
+
+    outcome: Outcome
+    offset: int = -1
+    reason: str = ""
+
+
+@attrs.frozen
 class FlushReport:
     """Every record resolved since the last report to the same owner: a task, or a scope.
 

@@ -28,6 +28,8 @@ WIDE: Final = 140
 CHECKPOINTS: Final = 200 if PROOF else 100
 """The proof plays 10,000 of them."""
 DEAD_LETTERS: Final = 100 if PROOF else 20
+RESOLVING: Final = 40
+"""About one life in three has records of unknown outcome."""
 EVERY_TURN: Final = {"few": 29, "all": 2, "proof": 1}[EFFORT]
 """An interruption in every n-th turn of the loop."""
 SCENARIO: Final = 12

@@ -22,12 +22,16 @@ __all__ = ["require_loop", "run_in_loop"]
 T = TypeVar("T")
 
 
-def require_loop(loop: asyncio.AbstractEventLoop | None) -> None:
+def require_loop(loop: asyncio.AbstractEventLoop | None, call: str = "try_cancel") -> None:
     """Raise unless this loop runs here: another thread would change the state of the loop at the same time."""
     if _get_running_loop() is not loop:
         raise StateError(
-            "call try_cancel() from the event loop of the producer; from another thread use "
-            "loop.call_soon_threadsafe(delivery.try_cancel)"
+            f"call {call}() from the event loop of the producer; from another thread use "
+            + (
+                "loop.call_soon_threadsafe(delivery.try_cancel)"
+                if call == "try_cancel"
+                else f"asyncio.run_coroutine_threadsafe(delivery.{call}(), loop)"
+            )
         )
 
 

@@ -16,9 +16,11 @@ from cpython.tuple cimport PyTuple_SET_ITEM
 
 from aioproducer._core.records cimport ACKED, PENDING, Batch, BatchObserver, failure_was_read, wake
 
+from aioproducer.outcome import Outcome
+
 from aioproducer._core.records import OUTCOMES as _OUTCOMES
-from aioproducer.errors import ConfigurationError, KafkaError
-from aioproducer.records import BatchResult, RecordMetadata, TimestampType, Timings
+from aioproducer.errors import ConfigurationError, KafkaError, StateError
+from aioproducer.records import BatchResult, RecordMetadata, Resolution, TimestampType, Timings
 
 cdef extern from "platform.h":
     pass
@@ -266,6 +268,25 @@ cdef class Delivery:
                 locate(self)
                 self._batch.remove_waiters(self._index, lambda waiter: waiter is future)
         return self.outcome
+
+    async def resolve_unknown(self, timeout=None):
+        """Look for a record of unknown outcome in its partition, for at most ``timeout`` seconds; returns a `Resolution`.
+
+        The default is the setting `delivery_timeout_ms`. It waits for the outcome first, and returns any other than
+        ``UNKNOWN`` at once. The delivery keeps the outcome that it has: nothing that was told changes later.
+        """
+        limit = _limit_of(timeout)
+        loop = self._batch.loop
+        began = loop.time()
+        outcome = await self.wait(limit)
+        offset = metadata_of(self)[2] if outcome_now(self) == ACKED else -1
+        if outcome is not Outcome.UNKNOWN:
+            return Resolution(outcome, offset)
+        resolve = getattr(self._batch.owner, "resolve", None)
+        if resolve is None:
+            raise StateError("the producer of this record is gone", topic=self._batch.topic, outcome=outcome)
+        left = None if limit is None else max(0.0, limit - (loop.time() - began))
+        return await resolve(self._batch, self._index, left)
 
     # -- asyncio's future protocol
 

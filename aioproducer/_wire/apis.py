@@ -14,6 +14,7 @@ APIS: Mapping[int, Api] = MappingProxyType({api.key: api for api in DEFINITIONS}
 
 _KEYS: Final = {api.name: api.key for api in DEFINITIONS}
 PRODUCE: Final = _KEYS["Produce"]
+FETCH: Final = _KEYS["Fetch"]
 OFFSET_FETCH: Final = _KEYS["OffsetFetch"]
 FIND_COORDINATOR: Final = _KEYS["FindCoordinator"]
 SASL_HANDSHAKE: Final = _KEYS["SaslHandshake"]

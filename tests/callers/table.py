@@ -237,6 +237,7 @@ CallOn = Callable[[Wild, Any, Any], Any]
 
 DELIVERY: dict[str, CallOn] = {
     "wait": lambda wild, _, delivery: delivery.wait(wild.maybe(LIMIT)),
+    "resolve_unknown": lambda wild, _, delivery: delivery.resolve_unknown(wild.maybe(LIMIT)),
     "add_done_callback": lambda wild, producer, delivery: delivery.add_done_callback(
         wild.function(producer), context=wild.maybe(None)
     ),

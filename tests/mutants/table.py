@@ -34,6 +34,7 @@ from tests.mutants.promise.identity import IDENTITY
 from tests.mutants.promise.order import ORDER
 from tests.mutants.promise.outbox import OUTBOX
 from tests.mutants.promise.outlets import OUTLETS
+from tests.mutants.promise.resolving import RESOLVING
 from tests.mutants.promise.transactional import TRANSACTIONAL
 from tests.mutants.promise.truth import TRUTH
 
@@ -69,4 +70,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *REGISTRY,
     *OUTBOX,
     *OUTLETS,
+    *RESOLVING,
 )

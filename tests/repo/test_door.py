@@ -52,8 +52,8 @@ MEMBERS = {
     """,
     aioproducer.Coordinators: "abort commit committed_offsets fence from_config list_transactions",
     aioproducer.Delivery: """
-        add_done_callback cancel cancelled done exception get_loop outcome partition remove_done_callback result timings topic
-        try_cancel wait
+        add_done_callback cancel cancelled done exception get_loop outcome partition remove_done_callback resolve_unknown result timings
+        topic try_cancel wait
     """,
     aioproducer.BatchDelivery: "accepted done topic total",
     aioproducer.Transaction: "consumed detach send_offsets",

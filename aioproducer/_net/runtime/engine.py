@@ -7,6 +7,7 @@ import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from aioproducer._callers.loading import load
 from aioproducer._callers.threads import require_loop
 from aioproducer._codecs import CODECS
 from aioproducer._deferred import deferred
@@ -49,6 +50,8 @@ from aioproducer.errors import (
 from aioproducer.outcome import Outcome
 from aioproducer.partitioners import bind as bind_partitioner
 
+RESOLVER = "aioproducer._net.resolving.resolver"
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.observing.counters import Counters
     from aioproducer._net.producing.sender import Sender
+    from aioproducer._net.resolving import resolver
     from aioproducer._net.securing import protocol
     from aioproducer._net.tasks import Tasks
     from aioproducer._net.transactions import transactions
@@ -64,7 +68,9 @@ if TYPE_CHECKING:
     from aioproducer._state.effects import Settled
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.config import ProducerConfig
+    from aioproducer.records import Resolution
 else:
+    resolver = deferred(RESOLVER)
     # Both are loaded by start(), where the settings need them.
     protocol = deferred("aioproducer._net.securing.protocol")
     transactions = deferred("aioproducer._net.transactions.transactions")
@@ -159,6 +165,9 @@ class Engine:
             crash=self.crash,
         )
         self.flushes = Flushes(self.machines, loop)
+        self.accumulator.resolve = self._resolve
+        # Made when it is first needed.
+        self._resolver: resolver.Resolver | None = None
         self.on_death: Callable[[BaseException], None] | None = None
         self.compressor: Compressor | None = None
         self.dispatcher = Dispatcher(self)
@@ -308,6 +317,16 @@ class Engine:
         reach.last_error, reach.present_error = root_of(self.last_error), root_of(self.present_trouble)
         control = self.control.connection
         reach.has_metadata = self.cluster.known and control is not None and not control.closed
+
+    async def _resolve(self, batch: QueuedBatch, index: int, timeout: float | None) -> Resolution:
+        """`Delivery.resolve_unknown()`."""
+        require_loop(self.loop, "resolve_unknown")
+        await load(RESOLVER)
+        if self._resolver is None:
+            self._resolver = resolver.Resolver(
+                self, self.cluster, wall_ms=self.wall_ms, look_after=self.supervisor.look_after
+            )
+        return await self._resolver.resolve(batch, index, timeout)
 
     def report_outcome(self, settled: Settled) -> None:
         """Records of a batch have their outcome."""

@@ -22,9 +22,11 @@ from aioproducer._state.queues.flush import Flush
 from aioproducer._state.queues.flushing import cover, pass_on
 from aioproducer._state.queues.gapless import gap_of
 from aioproducer._state.queues.partition_queue import NO_LEADER, NO_LOSS
+from aioproducer.outcome import Outcome
+from aioproducer.records import Resolution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from aioproducer._core import Batch, Budget, MemoryShare
     from aioproducer._state.batching.limits import Limits
@@ -34,6 +36,11 @@ if TYPE_CHECKING:
     from aioproducer._state.identity.sequences import Sequences
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.queues.partition_queue import PartitionQueue
+
+
+async def _no_connection(batch: QueuedBatch, index: int, timeout: float | None) -> Resolution:
+    del batch, index, timeout
+    return Resolution(Outcome.UNKNOWN, reason="the producer has no connection")
 
 
 def _never(batch: QueuedBatch, index: int) -> bool:
@@ -71,6 +78,8 @@ class Accumulator:
         self.never_lingers = limits.linger <= 0
         # `try_cancel()` needs an answer at once, and `Endings` decides it.
         self.withdraw: Callable[[QueuedBatch, int], bool] = _never
+        # Set by the engine: the question needs connections.
+        self.resolve: Callable[[QueuedBatch, int, float | None], Awaitable[Resolution]] = _no_connection
         # In gapless mode: when a record was last lost.
         self.lost_at = NO_LOSS
         self.cluster = ClusterQueues(self, budget, reach)

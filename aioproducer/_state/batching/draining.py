@@ -129,3 +129,4 @@ class Drainer:
         queue.in_flight += 1
         if batch.drained_at != batch.drained_at:  # NaN: drained for the first time
             batch.drained_at = now
+            batch.anchor = queue.anchor

@@ -78,6 +78,7 @@ class BatchMaker:
         replacement.read_mark = batch.read_mark
         replacement.attempts, replacement.dirty = batch.attempts, batch.dirty
         replacement.sent_to = batch.sent_to
+        replacement.anchor = batch.anchor
         replacement.last_error = batch.last_error
         replacement.urgent = True
         replacement.drained_at, replacement.written_at, replacement.answered_at = (

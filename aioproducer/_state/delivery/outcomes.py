@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from aioproducer._state.delivery.former_topic import was_sent_to_the_former_topic
 from aioproducer._state.delivery.slowness import SLOW
 from aioproducer._state.effects import Ended, OffsetWentBack, Settled
+from aioproducer._state.queues.batches import SEQUENCE_MODULUS
 from aioproducer._state.queues.flushing import batch_written, records_failed
+from aioproducer._state.queues.partition_queue import Anchor
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ class Outcomes:
         end = base_offset + batch.record_count
         if end > queue.end_offset and base_offset >= 0:
             queue.end_offset = end
+            # An acknowledged batch that was never sent again under its newest numbers has none in the log.
+            queue.anchor = Anchor(end - 1, batch.identity, (batch.next_sequence - 1) % SEQUENCE_MODULUS)
 
     def conclude(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """Every record of the batch that has no outcome yet ends with this error."""

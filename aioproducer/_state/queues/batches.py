@@ -11,7 +11,7 @@ from aioproducer._state.cluster.facts import NO_TOPIC_ID
 if TYPE_CHECKING:
     from aioproducer._state.queues.flush import Covered
     from aioproducer._state.queues.gapless import Gap
-    from aioproducer._state.queues.partition_queue import PartitionQueue
+    from aioproducer._state.queues.partition_queue import Anchor, PartitionQueue
     from aioproducer.errors import KafkaError
 
 SEQUENCE_MODULUS = 1 << 31
@@ -50,6 +50,7 @@ class QueuedBatch(Batch):
 
     __slots__ = (
         "alarms",
+        "anchor",
         "attempts",
         "dirty",
         "flushes",
@@ -98,6 +99,8 @@ class QueuedBatch(Batch):
         self.last_error: KafkaError | None = None
         self.identity: tuple[int, int] | None = None
         self.sequence = -1
+        # The record that was acknowledged last when the first attempt was made.
+        self.anchor: Anchor | None = None
         # It was the nth batch of its partition that was given numbers.
         self.nth = 0
         # The id of the topic that the newest attempt was for; none where requests name topics.

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from aioproducer._core import MemoryShare, Partition, Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from aioproducer._state.cluster.load_table import LoadTable
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.queues.gapless import Gap
     from aioproducer.errors import KafkaError
+    from aioproducer.records import Resolution
 
 NO_LEADER = -1
 NO_LOSS = -math.inf
 NEVER = -math.inf
+
+
+class Anchor(NamedTuple):
+    """The last record of the newest batch that was acknowledged with an offset: later batches come behind it."""
+
+    offset: int
+    identity: tuple[int, int] | None
+    sequence: int
 
 
 class Wakes(Protocol):
@@ -38,6 +47,9 @@ class OpensBatches(Protocol):
 
     @property
     def withdraw(self) -> Callable[[QueuedBatch, int], bool]: ...
+
+    @property
+    def resolve(self) -> Callable[[QueuedBatch, int, float | None], Awaitable[Resolution]]: ...
 
 
 class MakesQueues(Protocol):
@@ -94,6 +106,7 @@ class PartitionQueue(Partition):
         "__weakref__",
         "accumulator",
         "ahead",
+        "anchor",
         "broken",
         "confirmed_at",
         "end_offset",
@@ -135,6 +148,7 @@ class PartitionQueue(Partition):
         self.broken = False
         # The offset after the last record that was acknowledged.
         self.end_offset = 0
+        self.anchor: Anchor | None = None
         self.newest_acked: tuple[int, ...] = ()
         # Repeated before the batches that were sent before it, see Sequences.newer_in_doubt().
         self.ahead: QueuedBatch | None = None
@@ -157,6 +171,10 @@ class PartitionQueue(Partition):
     def withdraw(self, batch: QueuedBatch, index: int) -> bool:
         """Take one record out of a batch that was not drained; called by `Delivery.try_cancel`."""
         return self.accumulator.withdraw(batch, index)
+
+    def resolve(self, batch: QueuedBatch, index: int, timeout: float | None) -> Awaitable[Resolution]:
+        """Look for one record in the log; called by `Delivery.resolve_unknown`."""
+        return self.accumulator.resolve(batch, index, timeout)
 
     def newest(self) -> tuple[QueuedBatch, int]:
         """The batch and the index of the record that was appended last."""

@@ -1,0 +1,1 @@
+"""Certainty after UNKNOWN: the partition's leader is asked for the batches of its log."""

@@ -1,0 +1,143 @@
+"""Reading a partition's log onward for one batch, whoever leads the partition meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from aioproducer._net.resolving.leaders import EARLIEST, FIRST_BY_ID, LATEST
+from aioproducer._state.cluster.facts import NO_TOPIC_ID
+from aioproducer._state.resolving.search import NAMED_ONLY, NO_ANCHOR, OTHER_TOPIC, Search, Verdict, Wanted
+from aioproducer._wire.apis import FETCH
+from aioproducer._wire.error_codes import ErrorCode, describe
+from aioproducer._wire.heads import heads_of
+from aioproducer.errors import KafkaError
+from aioproducer.outcome import Outcome
+
+if TYPE_CHECKING:
+    from aioproducer._net.cluster.metadata_task import Cluster
+    from aioproducer._net.cluster.session import Session
+    from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.resolving.leaders import Leaders
+    from aioproducer._state.cluster.facts import Node, TopicFacts
+    from aioproducer._state.queues.batches import QueuedBatch
+
+NO_LEADER: Final = "the partition has no known leader"
+MAY_NOT_READ: Final = "the principal of this producer may not read the topic (READ)"
+# Without an acknowledged record to begin at, a log of at most so many records is read from its first one on.
+READ_WHOLE: Final = 100_000
+# Clocks differ: the batch is looked for from so long before its newest timestamp on.
+EARLIER_MS: Final = 60_000
+
+
+class Reading:
+    """One step at a time: the next batches, or the reason why they could not be read."""
+
+    def __init__(self, session: Session, cluster: Cluster, leaders: Leaders, batch: QueuedBatch) -> None:
+        assert batch.identity is not None  # noqa: S101  # the resolver looked
+        self._session = session
+        self._cluster = cluster
+        self._leaders = leaders
+        self._batch = batch
+        self._search = Search(Wanted(*batch.identity, batch.sequence, batch.anchor))
+        self._trouble = ""
+        # No later attempt helps.
+        self.is_hopeless = False
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the next step is worth no pause."""
+        return not self._trouble and not self._search.is_at_the_end
+
+    def verdict(self, now_ms: int) -> Verdict:
+        """The outcome, as far as the log was read."""
+        if self._trouble:
+            return Verdict(Outcome.UNKNOWN, reason=self._trouble)
+        return self._search.verdict(now_ms)
+
+    async def step(self) -> None:
+        """Read on, or find the place to begin at."""
+        facts = self._session.view.topic(self._batch.topic)
+        node = None if facts is None else self._leader(facts)
+        if facts is None or node is None:
+            self._retry(NO_LEADER)
+            return
+        try:
+            connection = await self._leaders.connection(node)
+            self._trouble = ""
+            if self._search.position is None:
+                await self._find_the_place(connection)
+            if self._search.position is not None and not self._trouble:
+                await self._read(connection, self._topic_id(facts))
+        except KafkaError as error:
+            self._retry(str(error))
+
+    def _leader(self, facts: TopicFacts) -> Node | None:
+        at = self._batch.partition
+        leader = facts.partitions.leaders[at] if at < len(facts.partitions) else -1
+        return self._session.view.brokers.node(leader)
+
+    def _topic_id(self, facts: TopicFacts) -> bytes:
+        """The id of the topic that the batch was sent to; of requests by name, that of the present one."""
+        batch = self._batch
+        if batch.sent_to != NO_TOPIC_ID:
+            return batch.sent_to
+        if batch.owner is None or batch.nth <= batch.queue.numbered_before:
+            self._search.cannot_prove_absence(OTHER_TOPIC)
+        return facts.topic_id
+
+    def _retry(self, trouble: str) -> None:
+        self._trouble = trouble
+        self._cluster.want(self._batch.topic)
+
+    def _refused(self, code: int) -> None:
+        if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            self._trouble, self.is_hopeless = MAY_NOT_READ, True
+        elif code == ErrorCode.UNKNOWN_TOPIC_ID:
+            self._retry(OTHER_TOPIC)
+        else:
+            self._retry(f"the leader answered {describe(code)}")
+
+    async def _find_the_place(self, connection: Connection) -> None:
+        """The whole log where it is short; otherwise from the first record on that is not older than the batch."""
+        earliest = await self._offset(connection, EARLIEST)
+        latest = await self._offset(connection, LATEST)
+        if earliest is None or latest is None:
+            return
+        if earliest == 0 and latest <= READ_WHOLE:
+            self._search.begin(0, whole=True)
+            return
+        moment = max(0, self._batch.max_timestamp - EARLIER_MS)
+        found = await self._offset(connection, moment)
+        if found is not None:
+            self._search.begin(found if found >= 0 else latest, whole=False)
+
+    async def _offset(self, connection: Connection, moment: int) -> int | None:
+        answer = await self._leaders.offset(connection, self._batch.topic, self._batch.partition, moment)
+        if answer.error_code:
+            self._refused(answer.error_code)
+            return None
+        return answer.offset
+
+    async def _read(self, connection: Connection, topic_id: bytes) -> None:
+        search = self._search
+        assert search.position is not None  # noqa: S101  # step() looked
+        if topic_id == NO_TOPIC_ID or connection.versions.choose(FETCH) < FIRST_BY_ID:
+            search.cannot_prove_absence(NAMED_ONLY)
+        data = await self._leaders.batches(
+            connection, self._batch.topic, topic_id, self._batch.partition, search.position
+        )
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._out_of_range(connection, search.position)
+        elif data.error_code:
+            self._refused(data.error_code)
+        else:
+            search.read(heads_of(data.records), data.high_watermark)
+
+    async def _out_of_range(self, connection: Connection, position: int) -> None:
+        """The records there were deleted, or the leader does not have them yet."""
+        earliest = await self._offset(connection, EARLIEST)
+        if earliest is not None and earliest > position:
+            self._search.cannot_prove_absence(NO_ANCHOR)
+            self._search.position = None
+        elif earliest is not None:
+            self._refused(ErrorCode.OFFSET_OUT_OF_RANGE)
