@@ -19,7 +19,7 @@ from aioproducer._core.records cimport ACKED, PENDING, Batch, BatchObserver, fai
 from aioproducer.outcome import Outcome
 
 from aioproducer._core.records import OUTCOMES as _OUTCOMES
-from aioproducer.errors import ConfigurationError, KafkaError, StateError
+from aioproducer.errors import ConfigurationError, KafkaError
 from aioproducer.records import BatchResult, RecordMetadata, Resolution, TimestampType, Timings
 
 cdef extern from "platform.h":
@@ -284,7 +284,7 @@ cdef class Delivery:
             return Resolution(outcome, offset)
         resolve = getattr(self._batch.owner, "resolve", None)
         if resolve is None:
-            raise StateError("the producer of this record is gone", topic=self._batch.topic, outcome=outcome)
+            return Resolution(outcome, -1, "the producer was closed, or has dropped the partition")
         left = None if limit is None else max(0.0, limit - (loop.time() - began))
         return await resolve(self._batch, self._index, left)
 

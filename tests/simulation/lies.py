@@ -55,6 +55,9 @@ class Lie:
         return answer
 
     def _changed(self, value: Any, rng: random.Random) -> Any:
+        if value is None or hasattr(value, "_fields"):
+            # There is no array to change, or a struct whose own fields are.
+            return value
         if self.how in ARRAYS:
             return _rearranged(self.how, value, rng)
         if self.how == "unknown":

@@ -28,7 +28,9 @@ from aioproducer import (
     fence,
     list_transactions,
 )
+from aioproducer._net.resolving import resolver  # loaded by a thread otherwise, and time stands still here
 from aioproducer._wire.apis import APIS
+from aioproducer.records import Resolution
 from aioproducer.testing import Fault
 from tests.effort import PROOF, SEED_VARIABLE, seeds
 from tests.judge.transactions import Fate, judge_transactions
@@ -45,6 +47,7 @@ TRANSACTIONAL: Final = {
     2: (*PLAIN, FIND_COORDINATOR, END, COMMIT_OFFSETS, DESCRIBE),
 }
 TELEMETRY: Final = (71, 72)
+RESOLVING: Final = (1, 2)
 QUESTIONS: Final = (METADATA, OFFSET_FETCH, FIND_COORDINATOR, VERSIONS, INIT, LIST)
 LASTS: Final = 12.0
 """The longest lie, in virtual seconds."""
@@ -199,6 +202,41 @@ def test_metrics(lie: Lie, level: int, seed: int) -> None:
     played(pushing, lie, level, seed, telemetry=True)
 
 
+# -- records of unknown outcome
+
+
+async def resolving(world: World, lie: Lie) -> None:
+    """No lie makes a written record NOT_WRITTEN, or gives it another place; without it the record is found."""
+    assert resolver.CLOSED
+    world.kafka.create_topic(TOPIC, 1, min_insync_replicas=2)
+    producer = world.producer(linger_ms=0, delivery_timeout_ms=3_000)
+    await producer.start()
+    lost = world.kafka.faults.drop_answer(api="Produce", times=None)
+    delivery = await world.ledger.send(producer, TOPIC)
+    assert delivery is not None
+    assert await delivery.wait(10.0) is Outcome.UNKNOWN
+    lost.heal()
+    fault = armed(world, lie)
+    later = asyncio.ensure_future(world.ledger.send(producer, TOPIC))
+    told = await bounded(delivery.resolve_unknown(CALL_LIMIT), CALL_LIMIT + MOMENT)
+    assert told in (Resolution(Outcome.ACKED, 0), Resolution(Outcome.UNKNOWN, reason=told.reason))
+    assert fault.hits, "the lie was never used"
+    world.kafka.faults.heal()
+    assert await delivery.resolve_unknown() == Resolution(Outcome.ACKED, 0)
+    second = await later
+    assert second is not None
+    assert await second.wait(10.0) is Outcome.ACKED
+    sound(world)
+    assert producer.health().state == "running", world.warnings()
+
+
+@pytest.mark.parametrize("seed", TRIED)
+@pytest.mark.parametrize(("lie", "level"), cases(RESOLVING, 2))
+def test_resolving(lie: Lie, level: int, seed: int) -> None:
+    """The judge of records finds no fault, and the producer continues."""
+    played(resolving, lie, level, seed)
+
+
 # -- transactions
 
 
@@ -319,4 +357,4 @@ def test_every_answer_that_is_read_is_lied_about() -> None:
         path.read_text() for folder in ("_net", "_state") for path in (root / folder).rglob("*.py")
     )
     read = {api.key for api in APIS.values() if re.search(rf"\b{api.response.__name__}\b", sources)}
-    assert read == {*TRANSACTIONAL[1], *TRANSACTIONAL[2], *QUESTIONS, *TELEMETRY, *DOCTOR, *SASL}
+    assert read == {*TRANSACTIONAL[1], *TRANSACTIONAL[2], *QUESTIONS, *TELEMETRY, *RESOLVING, *DOCTOR, *SASL}

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from aioproducer import ConfigurationError, Delivery, Outcome, StateError
+from aioproducer import ConfigurationError, Delivery, KafkaError, Outcome, StateError
 from aioproducer._net.resolving import resolver  # loaded by a thread otherwise, and time stands still here
 from aioproducer._net.resolving.reading import MAY_NOT_READ
 from aioproducer._state.resolving.search import NOTHING_LATER, OTHER_TOPIC
@@ -31,7 +31,7 @@ async def unknown(world: World, *, appended: bool, count: int = 1) -> list[Deliv
 
 
 @scenario()
-async def test_h01_the_record_is_in_the_log(world: World) -> None:
+async def test_the_record_is_in_the_log(world: World) -> None:
     """The answers were lost: each record of the batch is found at its offset, and the deliveries keep their outcome."""
     deliveries = await unknown(world, appended=True, count=3)
     world.network.release(port_of_leader(world))
@@ -41,7 +41,7 @@ async def test_h01_the_record_is_in_the_log(world: World) -> None:
 
 
 @scenario()
-async def test_h02_a_later_record_proves_that_it_never_will_be(world: World) -> None:
+async def test_a_later_record_proves_that_it_never_will_be(world: World) -> None:
     """The request was lost; the next record of the partition has a later epoch, behind which no leader takes it."""
     (delivery,) = await unknown(world, appended=False)
     world.network.reset(port_of_leader(world))
@@ -54,7 +54,7 @@ async def test_h02_a_later_record_proves_that_it_never_will_be(world: World) -> 
 
 
 @scenario()
-async def test_h03_the_leader_is_gone(world: World) -> None:
+async def test_the_leader_is_gone(world: World) -> None:
     """It stays UNKNOWN within its time, and the reason names the broker; when it is back, it is resolved."""
     (delivery,) = await unknown(world, appended=True)
     world.network.isolate(port_of_leader(world))
@@ -71,7 +71,7 @@ async def test_h03_the_leader_is_gone(world: World) -> None:
 
 
 @scenario()
-async def test_h04_another_broker_leads(world: World) -> None:
+async def test_another_broker_leads(world: World) -> None:
     """The log is read where it is now."""
     (delivery,) = await unknown(world, appended=True)
     world.kafka.faults.move_leader(TOPIC, 0, leader(world) % 3 + 1)
@@ -79,7 +79,7 @@ async def test_h04_another_broker_leads(world: World) -> None:
 
 
 @scenario()
-async def test_h05_another_topic_of_this_name(world: World) -> None:
+async def test_another_topic_of_this_name(world: World) -> None:
     """A topic that was made again says nothing about the record."""
     (delivery,) = await unknown(world, appended=True)
     world.kafka.delete_topic(TOPIC)
@@ -92,7 +92,7 @@ async def test_h05_another_topic_of_this_name(world: World) -> None:
 
 
 @scenario()
-async def test_h06_nothing_was_acknowledged_before(world: World) -> None:
+async def test_nothing_was_acknowledged_before(world: World) -> None:
     """A short log is read from its first record on."""
     producer = await stage(world, linger_ms=0)
     lost = world.kafka.faults.drop_answer(api="Produce", times=None)
@@ -103,7 +103,7 @@ async def test_h06_nothing_was_acknowledged_before(world: World) -> None:
 
 
 @scenario(runs=2)
-async def test_h07_without_numbers(world: World) -> None:
+async def test_without_numbers(world: World) -> None:
     """A producer without idempotence is told so; other outcomes are returned as they are."""
     producer = await stage(world, linger_ms=0, enable_idempotence=False)
     (acked,) = await send(world, producer, partition=0)
@@ -118,7 +118,7 @@ async def test_h07_without_numbers(world: World) -> None:
 
 
 @scenario(runs=2)
-async def test_h08_the_principal_may_not_read(world: World) -> None:
+async def test_the_principal_may_not_read(world: World) -> None:
     """No later attempt helps: the reason comes at once."""
     (delivery,) = await unknown(world, appended=True)
     world.network.release(port_of_leader(world))
@@ -129,7 +129,7 @@ async def test_h08_the_principal_may_not_read(world: World) -> None:
 
 
 @scenario(runs=2)
-async def test_h09_the_producer_closes_meanwhile(world: World) -> None:
+async def test_the_producer_closes_meanwhile(world: World) -> None:
     """The call ends with the producer, and says so; later ones too."""
     (delivery,) = await unknown(world, appended=True)
     world.network.isolate(port_of_leader(world))
@@ -141,10 +141,38 @@ async def test_h09_the_producer_closes_meanwhile(world: World) -> None:
 
 
 @scenario(runs=2)
-async def test_h10_from_another_loop(world: World) -> None:
+async def test_from_another_loop(world: World) -> None:
     """The call belongs to the loop of the producer."""
     (delivery,) = await unknown(world, appended=True)
     with ThreadPoolExecutor(1) as other:
         asked = other.submit(lambda: asyncio.run(delivery.resolve_unknown(0)))
         with pytest.raises(StateError, match="run_coroutine_threadsafe"):
             asked.result()
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("appended", [False, True], ids=["lost", "appended"])
+@scenario(runs=4)
+async def test_in_a_transaction(world: World, level: int, appended: bool) -> None:
+    """The log decides, whatever became of the transaction: the next one proves what is not there."""
+    world.kafka.set_transaction_version(level)
+    world.rules = Rules(loss=True)
+    world.forgotten.add(TOPIC)
+    producer = await stage(world, linger_ms=0, transactional_id="tx", delivery_timeout_ms=4_000)
+    async with producer.transaction():
+        await all_acked(await send(world, producer, partition=0))
+    delivery = None
+    with pytest.raises(KafkaError):
+        async with producer.transaction():
+            await all_acked(await send(world, producer, partition=0))
+            world.network.hold(port_of_leader(world), to_broker=not appended, to_client=appended)
+            (delivery,) = await send(world, producer, partition=0)
+            await delivery.wait(None)
+            world.network.reset(port_of_leader(world))
+            world.network.release(port_of_leader(world))
+    assert delivery is not None
+    if delivery.outcome is Outcome.UNKNOWN:
+        async with producer.transaction():
+            await all_acked(await send(world, producer, partition=0))
+        told = await delivery.resolve_unknown(LIMIT)
+        assert told.outcome is (Outcome.ACKED if appended else Outcome.NOT_WRITTEN), told
