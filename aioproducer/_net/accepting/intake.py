@@ -202,6 +202,7 @@ class Intake:
         bare = copy.copy(self)
         bare.interceptors = ()
         bare.partitioner = None
+        bare.reports = Reports(self.loop, bare._acknowledged)  # noqa: SLF001  # of this class
         bare.serializing = self.serializing.without_user_code()
         return bare
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aioproducer import (
+    BatchReport,
     ConfigurationError,
     DeliveryTimeoutError,
     KafkaError,
@@ -261,6 +262,42 @@ async def test_serializers_and_interceptors_do_not_see_it(kafka: EmbeddedKafka, 
     (letter,) = kafka.records(DEAD)
     assert letter.value == b'{"a": 1}'
     assert headers_of(letter)["by"] == b"interceptor"
+
+
+class Spans:
+    """A tracer with a span for each record: the topics of those that have ended."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    def context(self) -> None:
+        """No context of the call."""
+
+    def on_batch(self, report: BatchReport) -> None:
+        """Nothing for a batch."""
+
+    def begin(self, _topic: str, _began: int) -> Any:
+        """The headers, the token and the span of one record."""
+        return (), None, self
+
+    def ready(self, _key: Any, _value: Any) -> None:
+        """The record has its bytes."""
+
+    def end(self, metadata: Any, _error: Any, _address: Any) -> None:
+        """The record has its outcome."""
+        self.ended.append(metadata.topic if metadata else "not written")
+
+
+async def test_its_span_is_no_report_to_interceptors(kafka: EmbeddedKafka, make: Make) -> None:
+    """With a span for each record, the letter has one as well, and interceptors do not see it."""
+    seen, spans = Seen(), Spans()
+    producer = await warm(make(interceptors=[seen], tracing=spans))
+    letters = DeadLetters(producer, DEAD)
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic="one")
+    assert (await letters.send_and_wait("one", b"v")).topic == DEAD
+    await turns()
+    assert spans.ended == ["not written", DEAD]
+    assert seen.topics == ["one", "BrokerError!"]
 
 
 async def test_what_could_not_be_encoded(kafka: EmbeddedKafka, make: Make) -> None:
