@@ -104,7 +104,7 @@ async def test_nothing_was_acknowledged_before(world: World) -> None:
 
 @scenario(runs=2)
 async def test_without_numbers(world: World) -> None:
-    """A producer without idempotence is told so; other outcomes are returned as they are."""
+    """A producer without idempotence gets an error that says so; other outcomes are returned as they are."""
     producer = await stage(world, linger_ms=0, enable_idempotence=False)
     (acked,) = await send(world, producer, partition=0)
     assert await acked.resolve_unknown() == Resolution(Outcome.ACKED, 0)
@@ -154,7 +154,7 @@ async def test_from_another_loop(world: World) -> None:
 @pytest.mark.parametrize("appended", [False, True], ids=["lost", "appended"])
 @scenario(runs=4)
 async def test_in_a_transaction(world: World, level: int, appended: bool) -> None:
-    """The log decides, whatever became of the transaction: the next one proves what is not there."""
+    """The log decides, whatever became of the transaction: the next one proves that a record is absent."""
     world.kafka.set_transaction_version(level)
     world.rules = Rules(loss=True)
     world.forgotten.add(TOPIC)

@@ -56,9 +56,10 @@ class Input:
 
 def _scram(first: bytes | None) -> Read:
     """The exchange with these bytes as the first message of the broker; None: as its last one."""
-    credentials = PasswordCredentials("alice", Secret(CANARY), most_iterations=4096)
 
     def read(given: bytes) -> None:
+        # Each has its own keys: the second exchange would derive none.
+        credentials = PasswordCredentials("alice", Secret(CANARY), most_iterations=4096)
         exchange = SCRAM_SHA_256.exchange(credentials, nonce=lambda: NONCE)
         next(exchange)
         step = exchange.send(given if first is None else first)

@@ -1,4 +1,4 @@
-"""Reading a partition's log onward for one batch, whoever leads the partition meanwhile."""
+"""Reading a partition's log onward for one batch, also where its leader changes meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search for one batch in the log of its partition: found, proven absent for ever, or neither.
+"""The search for one batch in the log of its partition: found, proven absent now and later, or neither.
 
 A batch is found by its numbers: a leader writes a sequence number of a producer id and epoch once, and this producer
 never gives the numbers of a batch in doubt to other records.
@@ -81,7 +81,7 @@ class Search:
             self.cannot_prove_absence(NOT_FROM_HERE)
 
     def cannot_prove_absence(self, reason: str) -> None:
-        """The batch may still be found. The first reason is the one that is told."""
+        """The batch may still be found. The verdict has the first reason."""
         self.doubt = self.doubt or reason
 
     def read(self, heads: Iterable[BatchHead | None], high_watermark: int) -> None:

@@ -88,7 +88,7 @@ CASES: Final[dict[str, tuple[list[BatchHead | None], Verdict]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_verdict(case: str) -> None:
-    """Found, absent for ever, or the reason why neither is certain."""
+    """Found, absent now and later, or the reason why neither is certain."""
     heads, verdict = CASES[case]
     search = Search(Wanted(PID, EPOCH, 5, ANCHOR))
     assert search.position == ANCHOR.offset
