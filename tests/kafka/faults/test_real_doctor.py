@@ -25,7 +25,7 @@ async def test_a_topic_below_its_minimum(faulty_nodes: KafkaCluster) -> None:
         async with asyncio.timeout(LIMIT):
             while "topic" not in bad(await examined(servers, "at-minimum", timeout=2)):
                 pass
-        report = await examined(servers, "at-minimum", "below-minimum", probe=True, timeout=5)
+        report = await examined(servers, "at-minimum", "below-minimum", probe=True, timeout=8)
     finally:
         frozen.resume()
     at_minimum, _, below, _ = of(report, "topic")
