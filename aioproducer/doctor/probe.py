@@ -71,6 +71,9 @@ def _configured(config: ProducerConfig, witness: _Witness, limit: float) -> Prod
     return config.evolve(
         transactional_id=None,
         transaction_timeout_ms=60_000,
+        # One record needs no producer id, and the broker that is asked for one may be frozen.
+        enable_idempotence=False,
+        gapless=False,
         key_serializer=None,
         value_serializer=None,
         interceptors=(),
