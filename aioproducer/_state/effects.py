@@ -162,10 +162,6 @@ class Effects:
             or self.wake_at != math.inf
         )
 
-    def is_empty(self) -> bool:
-        """True when nothing is left to perform."""
-        return not (self.has_common() or self.has_rare())
-
     def wake_by(self, due: float) -> None:
         """This time is a deadline."""
         if due < self.wake_at:  # noqa: PLR1730  # cheaper than a call of min()

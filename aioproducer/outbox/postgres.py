@@ -7,9 +7,10 @@ import hashlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from aioproducer.outbox.columns import COLUMNS, Columns, checked_channel, headers_of, quoted_table
+from aioproducer.outbox.columns import COLUMNS, Columns, checked_channel, quoted_table
 from aioproducer.outbox.inserting import inserted
 from aioproducer.outbox.ranges import gaps_between
+from aioproducer.outbox.reading import row_of
 from aioproducer.outbox.rows import Row
 from aioproducer.outbox.signals import first_of
 from aioproducer.records import BytesLike, Headers
@@ -107,7 +108,7 @@ class PostgresStore:
         found = await self._held().fetch(
             _select_of(self._table, limit), *gaps_between(skip), timeout=STATEMENT_TIMEOUT
         )
-        return [_row_of(*each) for each in found]
+        return [row_of(*each) for each in found]
 
     async def delete(self, ids: Collection[int]) -> None:
         """Delete these rows, in one transaction."""
@@ -214,15 +215,3 @@ CROSS JOIN LATERAL (
     SELECT * FROM {table} WHERE id > gap.low AND id < gap.high ORDER BY id LIMIT {limit:d}
 ) AS found
 ORDER BY found.id LIMIT {limit:d}"""  # noqa: S608  # the name is checked
-
-
-def _row_of(
-    number: int,
-    topic: str,
-    value: bytes | None,
-    key: bytes | None,
-    headers: str | None,
-    partition: int | None,
-    timestamp: int | None,
-) -> Row:
-    return Row(number, topic, value, key, headers_of(headers), partition, timestamp)

@@ -12,7 +12,8 @@ from contextlib import closing, suppress
 from typing import Final, TypeVar
 
 from aioproducer.errors import ConfigurationError
-from aioproducer.outbox.columns import COLUMNS, Columns, headers_of, quoted_table
+from aioproducer.outbox.columns import COLUMNS, Columns, quoted_table
+from aioproducer.outbox.reading import row_of
 from aioproducer.outbox.rows import Row
 from aioproducer.records import BytesLike, Headers
 
@@ -205,7 +206,7 @@ class _Place:
         # Before the rows: a commit in between is noticed by the next wait().
         self._version = self._data_version()
         rows = connection.execute(select, (skipped, limit)).fetchall()
-        return [_row_of(*row) for row in rows]
+        return [row_of(*row) for row in rows]
 
     def has_changed(self) -> bool:
         """True when another connection has committed since the last read."""
@@ -224,15 +225,3 @@ class _Place:
         finally:
             if lock is not None:
                 lock.close()
-
-
-def _row_of(
-    number: int,
-    topic: str,
-    value: bytes | None,
-    key: bytes | None,
-    headers: str | None,
-    partition: int | None,
-    timestamp: int | None,
-) -> Row:
-    return Row(number, topic, value, key, headers_of(headers), partition, timestamp)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import BrokerError, DeliveryError, KafkaError, RecordError
 from aioproducer.outcome import Outcome
 
 __all__ = ["OF_THE_RECORD", "is_of_the_record"]
 
-# A broker's errors about the contents of a record: MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, INVALID_RECORD.
-OF_THE_RECORD: Final = frozenset({10, 32, 87})
+# A broker's errors about the contents of a record.
+OF_THE_RECORD: Final = frozenset(
+    {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD}
+)
 
 
 def is_of_the_record(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
 from aioproducer.registry.framings import GivenFraming
-from aioproducer.registry.schemas import Schema
+from aioproducer.registry.schemas import Schema, given_schema
 from aioproducer.registry.serializing import Encoder, RegistrySerializer
 from aioproducer.registry.subjects import GivenSubject
 from aioproducer.registry.to_dict import Convert, Plain
@@ -63,7 +63,7 @@ class AvroSerializer(RegistrySerializer[T_contra]):
     ) -> None:
         self._to_dict = to_dict
         self._strict = strict
-        given = _given(schema)
+        given = given_schema(schema, "AVRO", _text_of)
         if given is not None and not given.references:
             # The names of a reference are known later.
             _parsed(given.text, {})
@@ -124,16 +124,12 @@ def _bytes_of(prefix: bytes, to_dict: Convert | None) -> Callable[[Any], bytes]:
     return encode
 
 
-def _given(schema: Any) -> Schema | None:
-    if schema is None or isinstance(schema, Schema):
-        if schema is not None and schema.type != "AVRO":
-            raise ConfigurationError(f"schema: is {schema.type}, and AvroSerializer needs AVRO")
-        return schema
+def _text_of(schema: Any) -> str | None:
     if isinstance(schema, str):
-        return Schema(json.dumps(schema.strip()) if schema.strip() in _PRIMITIVES else schema)
+        return json.dumps(schema.strip()) if schema.strip() in _PRIMITIVES else schema
     if isinstance(schema, Mapping | list):
-        return Schema(json.dumps(schema if isinstance(schema, list) else dict(schema)))
-    raise ConfigurationError(f"schema: must be a string, a mapping or a Schema, not {type(schema).__name__}")
+        return json.dumps(schema if isinstance(schema, list) else dict(schema))
+    return None
 
 
 def _parsed(text: str, referred: dict[str, str]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
 from aioproducer.registry.framings import GivenFraming
-from aioproducer.registry.schemas import Schema
+from aioproducer.registry.schemas import Schema, given_schema
 from aioproducer.registry.serializing import Encoder, RegistrySerializer
 from aioproducer.registry.subjects import GivenSubject
 from aioproducer.registry.to_dict import Plain
@@ -54,7 +54,7 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         self._to_dict = to_dict
         self._dumps = _default_dumps() if dumps is None else dumps
         self._validators = _validators() if validate else None
-        given = _given(schema)
+        given = given_schema(schema, "JSON", _text_of)
         if given is not None and not given.references:
             self._make(given, {})
         super().__init__(
@@ -154,16 +154,10 @@ def _default_dumps() -> Dumps:
     return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
-def _given(schema: Any) -> Schema | None:
-    if schema is None or isinstance(schema, Schema):
-        if schema is not None and schema.type != "JSON":
-            raise ConfigurationError(f"schema: is {schema.type}, and JsonSerializer needs JSON")
-        return schema
+def _text_of(schema: Any) -> str | None:
     if isinstance(schema, str):
-        return Schema(schema, "JSON")
-    if isinstance(schema, Mapping):
-        return Schema(json.dumps(dict(schema)), "JSON")
-    raise ConfigurationError(f"schema: must be a string, a mapping or a Schema, not {type(schema).__name__}")
+        return schema
+    return json.dumps(dict(schema)) if isinstance(schema, Mapping) else None
 
 
 def _content(text: str) -> Any:

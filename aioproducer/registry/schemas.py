@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 
 from aioproducer.errors import ConfigurationError, printable
 
-__all__ = ["Reference", "RegisteredSchema", "Schema", "SchemaId", "SchemaType"]
+__all__ = ["Reference", "RegisteredSchema", "Schema", "SchemaId", "SchemaType", "given_schema"]
 
 SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 _TYPES: Final = get_args(SchemaType)
@@ -81,3 +81,21 @@ class RegisteredSchema:
     def schema_id(self) -> SchemaId:
         """Its id, guid and version."""
         return SchemaId(self.id, self.guid, self.version)
+
+
+def given_schema(schema: Any, kind: SchemaType, text_of: Callable[[Any], str | None]) -> Schema | None:
+    """The schema that a serializer was given: a `Schema`, or what `text_of` finds a text in (None: in nothing else)."""
+    if schema is None:
+        return None
+    if isinstance(schema, Schema):
+        if schema.type != kind:
+            raise ConfigurationError(
+                f"schema: is {schema.type}, and {kind.capitalize()}Serializer needs {kind}"
+            )
+        return schema
+    text = text_of(schema)
+    if text is None:
+        raise ConfigurationError(
+            f"schema: must be a string, a mapping or a Schema, not {type(schema).__name__}"
+        )
+    return Schema(text, kind)

@@ -6,9 +6,8 @@ import asyncio
 
 import aiokafka
 
+from benchmarks.clients.aiokafka_common import aiokafka_producer
 from benchmarks.measure import (
-    BATCH_SIZE,
-    LINGER_MS,
     Offsets,
     Round,
     Stopwatch,
@@ -30,13 +29,7 @@ async def _send_all(producer: aiokafka.AIOKafkaProducer, one: Work, count: int) 
 
 
 async def _run(one: Work) -> Round:
-    producer = aiokafka.AIOKafkaProducer(
-        bootstrap_servers=one.bootstrap_servers,
-        acks="all",
-        enable_idempotence=True,
-        linger_ms=LINGER_MS,
-        max_batch_size=BATCH_SIZE,
-    )
+    producer = aiokafka_producer(one)
     await producer.start()
     try:
         check_offsets(await _send_all(producer, one, one.warm_up), one.warm_up)

@@ -7,8 +7,9 @@ from typing import Any
 
 import aiokafka
 
+from benchmarks.clients.aiokafka_common import aiokafka_producer
 from benchmarks.clients.shape import Places, round_of, ticks
-from benchmarks.measure import BATCH_SIZE, LINGER_MS, Round, Stopwatch, Work, work
+from benchmarks.measure import Round, Stopwatch, Work, work
 
 
 async def _send_all(producer: aiokafka.AIOKafkaProducer, one: Work, count: int) -> list[Any]:
@@ -32,13 +33,7 @@ async def _check(one: Work, futures: list[Any]) -> None:
 
 
 async def _run(one: Work) -> Round:
-    producer = aiokafka.AIOKafkaProducer(
-        bootstrap_servers=one.bootstrap_servers,
-        acks="all",
-        enable_idempotence=True,
-        linger_ms=LINGER_MS,
-        max_batch_size=BATCH_SIZE,
-    )
+    producer = aiokafka_producer(one)
     async with producer:
         await _check(one, await _send_all(producer, one, one.warm_up))
         with Stopwatch() as watch:

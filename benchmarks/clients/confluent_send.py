@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import repeat
 
-import confluent_kafka
 from confluent_kafka.cimpl import KafkaError, Message, Producer
 
-from benchmarks.credentials import confluent_security
+from benchmarks.clients.confluent_common import confluent_producer, confluent_version
 from benchmarks.measure import (
-    BATCH_SIZE,
-    LINGER_MS,
     Offsets,
     Round,
     Stopwatch,
@@ -49,22 +46,12 @@ def _send_all(producer: Producer, one: Work, count: int) -> Offsets:
 
 
 def _run(one: Work) -> Round:
-    producer = Producer(
-        {
-            "bootstrap.servers": one.bootstrap_servers,
-            "acks": "all",
-            "enable.idempotence": True,
-            "linger.ms": LINGER_MS,
-            "batch.size": BATCH_SIZE,
-            **confluent_security(one.authority),
-        }
-    )
+    producer = confluent_producer(one)
     check_offsets(_send_all(producer, one, one.warm_up), one.warm_up)
     with Stopwatch() as watch:
         offsets = _send_all(producer, one, one.records)
     check_offsets(offsets, one.records)
-    library, binding = confluent_kafka.libversion()[0], confluent_kafka.version()
-    return watch.round(one.records, f"confluent-kafka {binding} (librdkafka {library})")
+    return watch.round(one.records, confluent_version())
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-import confluent_kafka
 from confluent_kafka.cimpl import KafkaError, Message, Producer
 
+from benchmarks.clients.confluent_common import confluent_producer, confluent_version
 from benchmarks.clients.shape import Places, round_of, ticks
-from benchmarks.measure import BATCH_SIZE, LINGER_MS, Round, Stopwatch, Work, work
+from benchmarks.measure import Round, Stopwatch, Work, work
 
 
 def _send_all(producer: Producer, one: Work, count: int) -> Places:
@@ -36,27 +36,13 @@ def _send_all(producer: Producer, one: Work, count: int) -> Places:
 
 
 def _run(one: Work) -> Round:
-    producer = Producer(
-        {
-            "bootstrap.servers": one.bootstrap_servers,
-            "acks": "all",
-            "enable.idempotence": True,
-            "linger.ms": LINGER_MS,
-            "batch.size": BATCH_SIZE,
-            # As Kafka's own clients, for the same partitions.
-            "partitioner": "murmur2_random",
-        }
-    )
+    # As Kafka's own clients, for the same partitions.
+    producer = confluent_producer(one, partitioner="murmur2_random")
     _send_all(producer, one, one.warm_up).check(one.warm_up)
     with Stopwatch() as watch:
         places = _send_all(producer, one, one.records)
     places.check(one.records)
-    library, binding = confluent_kafka.libversion()[0], confluent_kafka.version()
-    return round_of(
-        watch,
-        one,
-        f"confluent-kafka {binding} (librdkafka {library})",
-    )
+    return round_of(watch, one, confluent_version())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -11,8 +10,11 @@ from blockbuster import blockbuster_ctx
 
 from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import LIMIT, turns
+from tests.api.conftest import kafka, no_task_left
+from tests.net.support import LIMIT
 from tests.outbox.memory import MemoryStore, Table
+
+__all__ = ["kafka", "no_task_left", "nothing_blocks", "producer", "store", "table"]
 
 
 @pytest.fixture(autouse=True)
@@ -22,24 +24,6 @@ def nothing_blocks() -> Iterator[None]:
         # With the connection of the caller, in the caller's thread.
         rules.functions["sqlite3.Connection.execute"].can_block_in("aioproducer/outbox/sqlite.py", "add")
         yield
-
-
-@pytest.fixture(autouse=True)
-async def no_task_left() -> AsyncIterator[None]:
-    """No task of the library outlives a test."""
-    yield
-    await turns(5)
-    left = [task for task in asyncio.all_tasks() if task.get_name().startswith("aioproducer")]
-    assert left == []
-
-
-@pytest.fixture
-async def kafka(no_task_left: None) -> AsyncIterator[EmbeddedKafka]:
-    """One broker with the topics `one` (1 partition) and `four` (4 partitions)."""
-    async with EmbeddedKafka() as kafka:
-        kafka.create_topic("one", 1)
-        kafka.create_topic("four", 4)
-        yield kafka
 
 
 @pytest.fixture

@@ -317,7 +317,7 @@ loop.close()
 engine = producer._engine
 engine.settle_without_loop(StateError("dropped"))
 print([delivery.outcome.name for delivery in deliveries], reported)
-print(engine.admission.calls.waiting, engine.accumulator.budget.used, engine.effects.is_empty())
+print(engine.admission.calls.waiting, engine.accumulator.budget.used, not (engine.effects.has_common() or engine.effects.has_rare()))
 """
 
 

@@ -206,7 +206,7 @@ class Machines:
     def perform(self) -> None:
         """Write the effects down; what concerns the machines themselves is performed."""
         effects = self.effects
-        while not effects.is_empty():
+        while effects.has_common() or effects.has_rare():
             self.machines.serve_room()
             while effects.closed:
                 self.compress(effects.closed.popleft())
