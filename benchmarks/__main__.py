@@ -1,4 +1,4 @@
-"""Command line: `python -m benchmarks` runs every workload against a real Kafka and writes RESULTS.md and the picture."""
+"""Command line: `python -m benchmarks` runs every workload against a real Kafka and writes RESULTS.md and the pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import groupby
 
 from benchmarks.counted import CallgrindMissingError, Counts, count_instructions
 from benchmarks.goals import goals, rows
-from benchmarks.picture import PICTURE, picture
+from benchmarks.picture import PICTURE, SHAPES_PICTURE, picture, shapes_picture
 from benchmarks.report import RESULTS, goal_table, machine, markdown, table
 from benchmarks.rounds import Results, RoundFailedError, Rounds
 from benchmarks.secured import SecuredCluster
@@ -65,6 +65,7 @@ def main() -> int:
     if not asked.no_write and len(workloads) == len(WORKLOADS):
         RESULTS.write_text(markdown(measured, counts, load), encoding="utf-8")
         PICTURE.write_text(picture(measured[VALUES.name]), encoding="utf-8")
+        SHAPES_PICTURE.write_text(shapes_picture(measured), encoding="utf-8")
     return int(asked.check and not all(goal.met for goal in goals(measured, counts)))
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.counted import Counts
 from benchmarks.goals import Rows, goals
 from benchmarks.measure import BATCH_SIZE, LINGER_MS
-from benchmarks.workloads import JAVA, OURS, VALUES, WORKLOADS, Workload
+from benchmarks.workloads import JAVA, ON_THREE_BROKERS, OURS, PRODUCTION, VALUES, WORKLOADS, Workload
 from tools.kafka_jars import KAFKA_VERSION
 
 # From this rate on, the table shows thousands of records a second.
@@ -66,6 +66,23 @@ def goal_table(measured: Mapping[str, Rows], counts: Counts | None = None) -> st
     return "\n".join(lines)
 
 
+def shape_table(measured: Mapping[str, Rows]) -> str:
+    """The shapes of production in one table, small batches first: processor time of each client for a record."""
+    shapes = {shape.title: measured[shape.name] for shape in PRODUCTION if shape.name in measured}
+    ordered = sorted(shapes, key=lambda title: shapes[title][OURS].figures["per_batch"])
+    clients = list(shapes[ordered[0]]) if ordered else []
+    lines = [
+        "| " + " | ".join(["CPU us/record", "records a batch", *clients]) + " |",
+        "|---" + "|---:" * (1 + len(clients)) + "|",
+    ]
+    for title in ordered:
+        rows = shapes[title]
+        cells = [title.removesuffix(ON_THREE_BROKERS), f"{rows[OURS].figures['per_batch']:.1f}"]
+        cells += [f"{rows[client].cpu_micros:.2f}" for client in clients]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def markdown(measured: Mapping[str, Rows], counts: Counts | None, load: float) -> str:
     """The whole of RESULTS.md; `load` is the load average of the machine before the run."""
     rounds = max(row.rounds for rows in measured.values() for row in rows.values())
@@ -83,6 +100,10 @@ Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}. Compare ratios; absolut
 ## {VALUES.title}
 
 {first}
+
+## Shapes of production{ON_THREE_BROKERS}
+
+{shape_table(measured)}
 
 ## Goals
 

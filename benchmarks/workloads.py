@@ -211,13 +211,16 @@ THREE_NODES: Final = Workload(
 )
 
 
+ON_THREE_BROKERS: Final = ", 100 B with random keys of 16 B on three brokers"
+
+
 def _shape(
     name: str, title: str, records: int, *, partitions: int, topics: int = 1, rate: int = 0
 ) -> Workload:
     options = {"rate": rate, "topics": topics}
     return Workload(
         f"shape {name}",
-        f"{title}, 100 B with random keys of 16 B on three brokers",
+        title + ON_THREE_BROKERS,
         tuple(
             Contestant(client, f"{program}_shape", count, count // 10, options, partitions=partitions)
             for client, program, count in (
@@ -227,7 +230,7 @@ def _shape(
             )
         ),
         figures=(
-            ("cpu_us", "CPU us/record", ".2f"),
+            *((("cpu_us", "CPU us/record", ".2f"),) if rate else ()),
             ("per_batch", "records a batch", ".1f"),
             ("per_request", "records a request", ".1f"),
         ),
@@ -249,6 +252,7 @@ SHAPES: Final = (
     ),
 )
 KEYS_UNPACED: Final = _shape("all keys", "120 partitions, without a pace", 400_000, partitions=120)
+PRODUCTION: Final = (*SHAPES, KEYS_UNPACED)
 PLAINTEXT: Final = "aioproducer, plaintext"
 ON_UVLOOP: Final = "aioproducer on uvloop"
 ON_UVLOOP_PLAINTEXT: Final = "aioproducer on uvloop, plaintext"

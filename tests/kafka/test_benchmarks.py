@@ -15,8 +15,8 @@ from benchmarks.clients.shape import Places, ticks
 from benchmarks.counted import Counts, instructions_each
 from benchmarks.goals import _BUDGETS, Goal, goals, row, rows
 from benchmarks.measure import Round, Transacted, Work, check_offsets, no_offsets, percentiles
-from benchmarks.picture import picture
-from benchmarks.report import goal_table, markdown
+from benchmarks.picture import picture, shapes_picture
+from benchmarks.report import goal_table, markdown, shape_table
 from benchmarks.rounds import Results
 from benchmarks.workloads import (
     AIOKAFKA,
@@ -29,12 +29,14 @@ from benchmarks.workloads import (
     LOOPS,
     NOT_SCRAPED,
     OBSERVED,
+    ON_THREE_BROKERS,
     ON_UVLOOP,
     ON_UVLOOP_PLAINTEXT,
     OURS,
     PACES,
     PARTITIONS,
     PLAINTEXT,
+    PRODUCTION,
     SCRAPED,
     SCRAPED_OFTEN,
     SECURED,
@@ -314,6 +316,34 @@ def test_the_picture_is_an_image_with_a_bar_for_each_client() -> None:
     assert len(bars) == 4
     assert "prefers-color-scheme: dark" in text
     assert f"{OURS} 250" in text
+
+
+def test_the_shapes_are_shown_from_small_batches_to_large_ones() -> None:
+    """Each shape has a line in the table and in the picture, ordered by its records in a batch."""
+    results = {
+        shape.name: {
+            OURS: _round(1.0, 9.5, per_batch=float(10 - at)),
+            CONFLUENT: _round(1.0, 4.5),
+            AIOKAFKA: _round(1.0, 123.4),
+        }
+        for at, shape in enumerate(PRODUCTION)
+    }
+    titles = [shape.title.removesuffix(ON_THREE_BROKERS) for shape in reversed(PRODUCTION)]
+    table = shape_table(rows(results)).splitlines()
+    assert [line.split(" | ")[0] for line in table[2:]] == [f"| {title}" for title in titles]
+    assert all(line.endswith(" | 9.50 | 4.50 | 123.40 |") for line in table[2:])
+    text = shapes_picture(rows(results))
+    image = ET.fromstring(text)
+    dots = [float(each.attrib["cx"]) for each in image.iter() if each.tag.endswith("circle")]
+    legend, drawn = dots[:3], dots[3:]
+    assert len(legend) == 3
+    assert len(drawn) == 3 * len(PRODUCTION)
+    assert all(
+        second < first < third
+        for first, second, third in zip(drawn[::3], drawn[1::3], drawn[2::3], strict=True)
+    )
+    described = next(each.text or "" for each in image.iter() if each.tag.endswith("desc"))
+    assert [shape.partition(": ")[0] for shape in described.split("; ")] == titles
 
 
 def test_every_goal_belongs_to_a_workload() -> None:
