@@ -1,4 +1,4 @@
-"""Command line: fetch the tested Kafkas and the registry (`python -m tools.fetch_kafka`); print their folders."""
+"""Command line: fetch the tested Kafkas, the registry and kfake (`python -m tools.fetch_kafka`); print their places."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import argparse
 import sys
 
 from tools.kafka_jars import KAFKA_VERSION, OLD_KAFKA_VERSION, KafkaUnavailableError, jar_folder
+from tools.kfake_program import kfake
 from tools.registry_node import registry_folder
 
 _VERSIONS = (KAFKA_VERSION, OLD_KAFKA_VERSION)
 
 
 def main() -> int:
-    """Exit code 0 when the jars are there; 1, with the reason on stderr, when they cannot be fetched."""
+    """Exit code 0 when all is there; 1, with the reason on stderr, when something cannot be fetched."""
     parser = argparse.ArgumentParser(prog="python -m tools.fetch_kafka", description=__doc__)
-    default = f"{' and '.join(_VERSIONS)}, and the registry"
+    default = f"{' and '.join(_VERSIONS)}, the registry, and kfake"
     parser.add_argument("--version", help=f"only this Kafka (default: {default})")
     only = parser.parse_args().version
     try:
@@ -22,6 +23,7 @@ def main() -> int:
             print(jar_folder(version))
         if only is None:
             print(registry_folder())
+            print(kfake())
     except KafkaUnavailableError as error:
         print(error, file=sys.stderr)
         return 1

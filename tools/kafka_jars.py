@@ -36,7 +36,12 @@ _ALONE: Final = (
     "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 )
 _LOG4J: Final = "2.24.3"
-_PACKAGES: Final = {"mvn": "maven", "java": "openjdk-17-jre-headless", "javac": "openjdk-17-jdk-headless"}
+_PACKAGES: Final = {
+    "mvn": "maven",
+    "java": "openjdk-17-jre-headless",
+    "javac": "openjdk-17-jdk-headless",
+    "go": "golang-go",
+}
 
 
 class KafkaUnavailableError(RuntimeError):
@@ -44,11 +49,11 @@ class KafkaUnavailableError(RuntimeError):
 
 
 def program(name: str) -> str:
-    """The path of `java`, `javac` or `mvn`."""
+    """The path of `java`, `javac`, `mvn` or `go`."""
     path = shutil.which(name)
     if path is None:
         raise KafkaUnavailableError(
-            f"`{name}` is not on the PATH, and a real Kafka needs it: on Debian, "
+            f"`{name}` is not on the PATH, and the tests with brokers need it: on Debian, "
             f"apt-get install {_PACKAGES[name]} (Kafka needs maven and openjdk-17-jre-headless)"
         )
     return path

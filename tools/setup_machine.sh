@@ -3,7 +3,7 @@
 #
 #   tools/setup_machine.sh run      to run the package: Python, a C compiler
 #   tools/setup_machine.sh dev      ... and the development tools, which use gcc's sanitizers and the headers of Kerberos
-#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka, Valgrind, for the benchmarks, Kerberos, PostgreSQL, and the newest Python
+#   tools/setup_machine.sh test     ... and Java and Maven, for the real Kafka, Go, for brokers of franz-go, Valgrind, for the benchmarks, Kerberos, PostgreSQL, and the newest Python
 #   tools/setup_machine.sh pythons  only lists "<minor version> <path>" of every supported Python on this machine
 #
 # What is missing is named with the package to install, or installed when this is root on Debian.
@@ -60,6 +60,13 @@ have_compiler() { echo '#include <stdlib.h>' | "${CC:-cc}" -E - >/dev/null 2>&1;
 # The name alone comes back where there is no such file.
 have_sanitizers() { [ -e "$(gcc -print-file-name=libasan.so 2>/dev/null)" ]; }
 
+# From 1.21 on Go fetches the version that a module asks for.
+have_go() {
+    local minor
+    minor=$(go version 2>/dev/null | sed -n 's/.* go1\.\([0-9]*\).*/\1/p')
+    [ "${minor:-0}" -ge 21 ]
+}
+
 have_java() {
     local version
     version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)
@@ -88,6 +95,7 @@ missing() { # level
     if [ "$1" = test ]; then
         have_java || echo "Java 17 or later: openjdk-17-jdk-headless"
         command -v mvn >/dev/null || echo "Maven: maven"
+        have_go || echo "Go 1.21 or later, for brokers of franz-go: golang-go"
         command -v valgrind >/dev/null || echo "Valgrind, for the counted benchmark: valgrind"
         have_postgres || echo "PostgreSQL, for the tests of outboxes: postgresql"
         have_kdc || echo "Kerberos with a KDC, for its tests: krb5-kdc krb5-admin-server krb5-user"

@@ -176,7 +176,7 @@ def test_what_is_missing_is_named_with_its_package(machine: Path) -> None:
     assert result.returncode == 1
     assert "Java 17 or later: openjdk-17-jdk-headless\nMaven: maven\n" in result.stderr
     assert (
-        "sudo apt-get install openjdk-17-jdk-headless maven valgrind krb5-kdc krb5-admin-server krb5-user"
+        "sudo apt-get install openjdk-17-jdk-headless maven golang-go valgrind krb5-kdc krb5-admin-server krb5-user"
         in result.stderr
     )
     assert result.stdout == ""
@@ -216,10 +216,11 @@ def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
         [
             f"echo 'echo openjdk version \\\"17.0.1\\\" >&2' >{machine}/java",
             f"echo >{machine}/mvn",
+            f"echo 'echo go version go1.26.1 linux/amd64' >{machine}/go",
             f"echo >{machine}/valgrind",
             f"echo >{machine}/postgres",
             *(f"echo >{machine}/{name}" for name in KDC),
-            f"/bin/chmod +x {machine}/java {machine}/mvn {machine}/valgrind {machine}/postgres",
+            f"/bin/chmod +x {machine}/java {machine}/mvn {machine}/go {machine}/valgrind {machine}/postgres",
             *(f"/bin/chmod +x {machine}/{name}" for name in KDC),
         ]
     )
@@ -228,7 +229,7 @@ def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "apt-get update" in result.stderr
     assert (
-        "--no-install-recommends openjdk-17-jdk-headless maven valgrind krb5-kdc krb5-admin-server krb5-user"
+        "--no-install-recommends openjdk-17-jdk-headless maven golang-go valgrind krb5-kdc krb5-admin-server krb5-user"
         in result.stderr
     )
     assert result.stdout.startswith("Python 3.")
@@ -238,6 +239,7 @@ def test_newest_python_is_fetched_where_it_is_missing(machine: Path) -> None:
     """The tests need it, running the package does not; an earlier download is found."""
     for name in ("java", "mvn", "valgrind", "postgres", *KDC):
         program(machine / name, "echo 'openjdk version \"17.0.1\"' >&2")
+    program(machine / "go", "echo go version go1.26.1 linux/amd64")
     minor = re.search(r"^newest=(.*)$", (ROOT / "tools" / "setup_machine.sh").read_text(), re.MULTILINE)
     assert minor is not None
     is_there = minor[1] == "{}.{}".format(*sys.version_info)

@@ -1,6 +1,7 @@
-"""This library against brokers of another project: the mock cluster of librdkafka.
+"""This library against brokers of other projects: the mock cluster of librdkafka, and franz-go's kfake.
 
-It answers ApiVersions 3 with a broken array, Metadata with a byte behind its last field, and Produce also with acks=0.
+librdkafka's answers ApiVersions 3 with a broken array, Metadata with a byte behind its last field, and Produce also with
+acks=0.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from aioproducer import Outcome, Producer
+from tools.kfake_program import kfake
 
 LIMIT = 20.0
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -26,16 +28,32 @@ QUICK: dict[str, Any] = {"max_block_ms": 5_000, "request_timeout_ms": 3_000, "de
 pytestmark = pytest.mark.timeout(90)
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
+def librdkafkas() -> list[str]:
+    """The command that starts the mock cluster of librdkafka."""
+    return [sys.executable, "-m", "tests.testing.broker.librdkafkas_cluster"]
+
+
+def franz_gos() -> list[str]:
+    """The command that starts kfake."""
+    return [str(kfake())]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(librdkafkas, id="librdkafka"),
+        pytest.param(franz_gos, id="franz-go", marks=pytest.mark.kafka),
+    ],
+)
+def servers(request: pytest.FixtureRequest) -> Iterator[str]:
     """The addresses of three brokers."""
-    command = [sys.executable, "-m", "tests.testing.broker.librdkafkas_cluster"]
+    command = request.param()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as cluster:
         assert cluster.stdin is not None
         assert cluster.stdout is not None
         try:
             addresses = cluster.stdout.readline().strip()
-            assert addresses, "the mock cluster did not start"
+            assert addresses, "the cluster did not start"
             yield addresses
         finally:
             cluster.stdin.close()
