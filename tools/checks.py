@@ -71,6 +71,8 @@ REAL_FAULTS = (
 )
 # Secrets that change on three secured nodes: shortly among the tests with Kafka, at length in `make proof`.
 ROTATIONS = "tests/kafka/test_rotation.py"
+# Each line of Kafka since 0.11, only in `make proof`.
+EACH_VERSION = ("tests/kafka/versions",)
 # Code of documents that needs the packages of a registry.
 WITH_A_REGISTRY = ("test_fragments_run[docs/registry.md]",)
 # Tests that hardly depend on the Python version: tools, programs, the embedded Kafka, vocabulary and pure logic.
@@ -279,7 +281,7 @@ def everything() -> list[Turn]:
     preparations = [*environments, *rest]
     here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
     kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka")
-    kafka = without(kafka, REAL_FAULTS + SPARK)
+    kafka = without(kafka, REAL_FAULTS + SPARK + EACH_VERSION)
     kafka.command += [f"--deselect={name}" for name in BENCHMARKS]
     spark = without(spark_suite("with Spark", SPARK), SPARK_CLUSTERS + SPARK_FAULTS + SPARK_BENCHMARKS)
     packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
@@ -310,7 +312,7 @@ def proof() -> list[Turn]:
         "--hypothesis-profile=proof", *(f"--ignore={folder}" for folder in PROOF_LAYERS),
     )  # fmt: skip
     kafka, spark = real_faults("proof"), spark_suite("Spark at length", SPARK_FAULTS + SPARK_BENCHMARKS)
-    kafka.command.append(ROTATIONS)
+    kafka.command += [ROTATIONS, *EACH_VERSION]
     benchmarks = suite(f"benchmarks, Python {this_python()}", sys.executable, *BENCHMARKS)
     for check in (layers, properties, kafka, spark, benchmarks):
         check.effort, check.limit = "proof", 12 * 3600.0

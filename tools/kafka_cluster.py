@@ -179,9 +179,11 @@ class KafkaCluster:
     def _write_properties(self) -> None:
         voters = ",".join(f"{node.node_id}@127.0.0.1:{node.ports.controller}" for node in self.nodes)
         for node in self.nodes:
-            properties = _node_properties(node.node_id, node.ports, node.folder, voters)
-            properties |= _replication_properties(self.size) | self.settings | self._own_settings(node)
-            node.write_properties(properties)
+            node.write_properties(self._properties_of(node, voters))
+
+    def _properties_of(self, node: KafkaNode, voters: str) -> dict[str, str]:
+        properties = _node_properties(node.node_id, node.ports, node.folder, voters)
+        return properties | _replication_properties(self.size) | self.settings | self._own_settings(node)
 
     def _own_settings(self, node: KafkaNode) -> dict[str, str]:  # a subclass uses the node
         """The settings of one node, for listeners that a subclass adds."""

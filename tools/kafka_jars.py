@@ -36,6 +36,8 @@ _ALONE: Final = (
     "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 )
 _LOG4J: Final = "2.24.3"
+# Java 11 removed it; Kafka 0.11 uses it.
+_JAXB: Final = ("javax.xml.bind", "jaxb-api", "2.3.1")
 _PACKAGES: Final = {
     "mvn": "maven",
     "java": "openjdk-17-jre-headless",
@@ -61,9 +63,20 @@ def program(name: str) -> str:
 
 def jar_folder(version: str = KAFKA_VERSION) -> Path:
     """The folder with all jars of Kafka `version`; they are fetched once a machine."""
-    kafka = [("org.apache.kafka", name, version) for name in ("kafka_2.13", "kafka-tools")]
+    kafka = [("org.apache.kafka", name, version) for name in (_broker(version), "kafka-tools")]
     log4j = [("org.apache.logging.log4j", name, _LOG4J) for name in ("log4j-core", "log4j-slf4j-impl")]
-    return fetched(f"kafka-{version}", [*kafka, *log4j], transitive=True)
+    removed = [] if release(version) >= (1, 0) else [_JAXB]
+    return fetched(f"kafka-{version}", [*kafka, *log4j, *removed], transitive=True)
+
+
+def release(version: str) -> tuple[int, ...]:
+    """The numbers of a version, to compare it with others."""
+    return tuple(int(number) for number in version.split("."))
+
+
+def _broker(version: str) -> str:
+    """The artifact of the broker: its name has the version of Scala."""
+    return "kafka_2.13" if release(version) >= (2, 4) else "kafka_2.12"
 
 
 def fetched(name: str, artifacts: Sequence[Artifact], *, transitive: bool) -> Path:

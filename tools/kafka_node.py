@@ -118,7 +118,7 @@ class KafkaNode:
         levels = [f"--feature={name}={level}" for name, level in features.items()]
         # Without the "=", a cluster id that begins with "-" would be taken for an option.
         identity = f"--cluster-id={cluster_id}"
-        return self._java("kafka.tools.StorageTool", "format", identity, *levels, "-c", str(self._properties))
+        return self.java("kafka.tools.StorageTool", "format", identity, *levels, "-c", str(self._properties))
 
     def start(self) -> None:
         """Start the process, for the first time or again; the node is not ready yet when this returns.
@@ -126,7 +126,7 @@ class KafkaNode:
         To be called by a thread that stays: the node dies with it (`dies_with_its_parent`).
         """
         self.paused = False
-        self._process = self._java("kafka.Kafka", str(self._properties))
+        self._process = self.java("kafka.Kafka", str(self._properties))
 
     @property
     def running(self) -> bool:
@@ -184,7 +184,8 @@ class KafkaNode:
     def _log(self) -> Path:
         return self.folder / "server.log"
 
-    def _java(self, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def java(self, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a program of Kafka's jars; it writes to the log of the node."""
         command = [*dies_with_its_parent(), program("java"), *_JAVA_OPTIONS, *self.java_options]
         command += [f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"]
         command += [f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"]
