@@ -71,6 +71,14 @@ class Checkpoint(AckedPrefix, Generic[P]):
         self._state = "open"
         self._follow(producer, self._on_change)
 
+    if TYPE_CHECKING:
+        # The compiled part takes any object.
+
+        def mark(self, position: P) -> None: ...
+
+        @property
+        def position(self) -> P | None: ...
+
     # -- looking
 
     @property
@@ -126,8 +134,7 @@ class Checkpoint(AckedPrefix, Generic[P]):
             self._rewinds -= 1
             self._update_refusing()
             self._wake()
-        found: P | None = self.position
-        return found
+        return self.position
 
     async def close(self, timeout: float | None = None) -> None:
         """Take no more records, wait for the outcomes, and save the position, within `timeout` seconds.

@@ -19,7 +19,8 @@ OF_THE_RECORD: Final = frozenset(
 def is_of_the_record(error: BaseException) -> bool:
     """True for an error that the same record would meet each time; never for one with an unknown outcome.
 
-    An error that may not repeat itself is not of the record, such as that of a serializer whose registry is down.
+    An error that may not repeat itself is not of the record, such as that of a serializer whose registry is down. Nor is a
+    serializer that fails for all records: with credentials or a schema that its registry refuses.
     """
     if not isinstance(error, KafkaError) or error.outcome is not Outcome.NOT_WRITTEN or error.retriable:
         return False
@@ -28,4 +29,9 @@ def is_of_the_record(error: BaseException) -> bool:
     if isinstance(error, DeliveryError):
         # A record of `send_nowait` that was refused when its topic became known.
         return isinstance(error.cause, RecordError) and is_of_the_record(error.cause)
-    return isinstance(error, RecordError)
+    return isinstance(error, RecordError) and not _is_of_all(error.cause)
+
+
+def _is_of_all(cause: BaseException | None) -> bool:
+    """True for an error of this library that is not about one record, such as a `RegistryError`."""
+    return isinstance(cause, KafkaError) and not isinstance(cause, RecordError)

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from io import BytesIO
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Schema, given_schema
-from aioproducer.registry.serializing import Encoder, RegistrySerializer
+from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
-from aioproducer.registry.to_dict import Convert, Plain
+from aioproducer.registry.to_dict import Convert, Plain, conversion
 
 try:
     from fastavro import parse_schema, schemaless_writer
@@ -28,8 +28,6 @@ except ModuleNotFoundError as error:
     ) from None
 
 __all__ = ["AvroSerializer"]
-
-T_contra = TypeVar("T_contra", contravariant=True)
 
 _PRIMITIVES: Final = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 # What fastavro raises for an object that does not fit, with objects of other libraries inside as well.
@@ -91,12 +89,11 @@ def _encode_of(
     prefix: bytes, parsed: Any, to_dict: Convert | None, write: Callable[[BytesIO, Any, Any], object]
 ) -> Callable[[Any], bytes]:
     plain = Plain(json=False)
+    convert, spared = conversion(to_dict, plain)
 
     def encode(data: Any) -> bytes:
-        if to_dict is not None:
-            data = to_dict(data)
-        elif type(data) is not dict:
-            data = plain(data)
+        if type(data) is not spared:
+            data = convert(data)
         buffer = BytesIO()
         try:
             write(buffer, parsed, data)

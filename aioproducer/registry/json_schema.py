@@ -5,19 +5,17 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Schema, given_schema
-from aioproducer.registry.serializing import Encoder, RegistrySerializer
+from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
-from aioproducer.registry.to_dict import Plain
+from aioproducer.registry.to_dict import Plain, conversion
 
 __all__ = ["JsonSerializer"]
-
-T_contra = TypeVar("T_contra", contravariant=True)
 
 Dumps: TypeAlias = Callable[[Any], bytes | str]
 
@@ -75,7 +73,8 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         return Encoder(lambda prefix: self._encode_of(prefix, check), name if isinstance(name, str) else None)
 
     def _encode_of(self, prefix: bytes, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
-        dumps, to_dict, plain = self._dumps, self._to_dict, Plain(json=True)
+        dumps, plain = self._dumps, Plain(json=True)
+        convert, spared = conversion(self._to_dict, plain)
 
         def again(data: Any) -> bytes | str:
             """Encode a mapping with objects in it."""
@@ -84,10 +83,8 @@ class JsonSerializer(RegistrySerializer[T_contra]):
             return dumps(data)
 
         def encode(data: Any) -> bytes:
-            if to_dict is not None:
-                data = to_dict(data)
-            elif type(data) is not dict:
-                data = plain(data)
+            if type(data) is not spared:
+                data = convert(data)
             try:
                 if check is not None:
                     check(data)

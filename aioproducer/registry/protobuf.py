@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Reference, Schema
-from aioproducer.registry.serializing import Encoder, RegistrySerializer
+from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
 from aioproducer.registry.to_dict import Plain
 
@@ -25,8 +25,6 @@ except ModuleNotFoundError as error:
     ) from None
 
 __all__ = ["ProtobufSerializer"]
-
-T_contra = TypeVar("T_contra", contravariant=True)
 
 # Every registry and every client has these.
 _WELL_KNOWN: Final = "google/protobuf/"

@@ -8,9 +8,10 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self
 
 import attrs
+from typing_extensions import TypeVar
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.records import Headers
@@ -24,9 +25,10 @@ from aioproducer.registry.subjects import subject_of
 from aioproducer.secret import Secret
 from aioproducer.serializers import NotPrepared, Part, Result
 
-__all__ = ["Encoder", "RegistrySerializer"]
+__all__ = ["Encoder", "RegistrySerializer", "T_contra"]
 
-T_contra = TypeVar("T_contra", contravariant=True)
+# A serializer takes any objects, unless their type is given.
+T_contra = TypeVar("T_contra", contravariant=True, default=Any)
 
 # Seconds between two looks at the latest version.
 _LOOK: Final = 1.0

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-__all__ = ["Convert", "Plain"]
+__all__ = ["Convert", "Plain", "conversion"]
 
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -103,3 +103,8 @@ class Plain:
 
 def _same(data: Any) -> Any:
     return data
+
+
+def conversion(to_dict: Convert | None, plain: Plain) -> tuple[Convert, type | None]:
+    """The conversion of objects, and the class whose objects it leaves out; the user's function takes all."""
+    return (plain, dict) if to_dict is None else (to_dict, None)

@@ -13,6 +13,7 @@ import pytest
 
 from aioproducer import Outcome, Producer, Record, serializers
 from aioproducer.errors import ConfigurationError, SerializationError, StateError
+from aioproducer.outlets import DeadLetters
 from aioproducer.registry import (
     AvroSerializer,
     IncompatibleSchemaError,
@@ -441,3 +442,48 @@ async def test_topics_without_end(embedded: EmbeddedRegistry) -> None:
             await serializer.warm(f"t{number}")
         assert list(serializer._writes) == ["t7", "t8", "t9"]
         assert len(registry._ids) == 3
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"status": 401},
+        {"status": 404, "body": b'{"error_code":40403,"message":"no"}'},
+        {"status": 409},
+        {"status": 200, "body": b"<html>"},
+    ],
+)
+async def test_what_concerns_all_records_sets_none_aside(
+    fault: dict[str, Any], kafka: EmbeddedKafka, registry: Registry, embedded: EmbeddedRegistry
+) -> None:
+    """A deployment with a wrong schema or credentials would set aside everything; an object that does not fit is set aside."""
+    async with Producer(
+        kafka.bootstrap_servers, value_serializer=AvroSerializer[Any](registry, schema("n"))
+    ) as producer:
+        letters = DeadLetters(producer, "dead")
+        with embedded.faults.add(**fault), pytest.raises(SerializationError):
+            await letters.send_and_wait("a", {"n": 1})
+        assert "dead" not in kafka.topics
+        sent = letters.send("b", {"n": "one"})
+        await sent
+        assert sent.dead_lettered
+
+
+async def test_a_preparation_that_ends_with_its_time_has_its_reason(
+    kafka: EmbeddedKafka, embedded: EmbeddedRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where no call waits for it: the line of the log tells what the registry answered last."""
+    kafka.create_topic("a")
+    async with Registry(embedded.url, timeout=60) as registry:
+        values = AvroSerializer[Any](registry, schema("n"))
+        with embedded.faults.add(status=503):
+            async with Producer(
+                kafka.bootstrap_servers,
+                value_serializer=values,
+                topics=["a"],
+                max_block_ms=100,
+                request_timeout_ms=100,
+            ):
+                await until(lambda: "warm() of the value serializer" in caplog.text)
+    assert "did not end in time (topic 'a', value): RegistryError" in caplog.text
+    assert "status 503" in caplog.text

@@ -39,6 +39,8 @@ class Preparation:
     # True for the record of the preparation; False for others, which call their serializer again. None: no record
     # waits.
     over: asyncio.Future[bool] | None = None
+    # The reason that it had when its time was over.
+    reason: BaseException | None = None
     context: Context = attrs.Factory(copy_context)
 
     @property
@@ -48,6 +50,8 @@ class Preparation:
 
     def trouble(self) -> BaseException | None:
         """The reason why it has not ended yet, if the serializer tells one."""
+        if self.reason is not None:
+            return self.reason
         ask = getattr(self.owner, "trouble_of_prepare", None)
         if not callable(ask):
             return None
@@ -178,7 +182,8 @@ class Preparations:
                     break
                 # The failed preparation serves no other record: the next record gets its own.
                 first.failed(error)
-                waiting.popleft()
+                # Its call is refused in the next turn, and until then its reason is known here.
+                await asyncio.sleep(0)
         finally:
             del self._waiting[key]
             for each in waiting:
@@ -190,9 +195,11 @@ class Preparations:
         until = max(self._loop.time() + self._limit, preparation.until)
         await asyncio.wait([task], timeout=until - self._loop.time())
         if not task.done():
+            # A cancelled serializer no longer waits for anything.
+            preparation.reason = preparation.trouble()
             self._tasks.stop(task)
             await asyncio.wait([task], timeout=GRACE)
-            return self._refusal(preparation, "did not end in time", None)
+            return self._refusal(preparation, "did not end in time", preparation.reason)
         cause = asyncio.CancelledError() if task.cancelled() else task.exception() or task.result()
         if cause is None:
             return None
