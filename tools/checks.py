@@ -73,8 +73,16 @@ REAL_FAULTS = (
 ROTATIONS = "tests/kafka/test_rotation.py"
 # Each line of Kafka since 0.11, only in `make proof`.
 EACH_VERSION = ("tests/kafka/versions",)
-# Code of documents that needs the packages of a registry.
-WITH_A_REGISTRY = ("test_fragments_run[docs/registry.md]",)
+# What needs the packages of a registry: tests, and the code of a document.
+WITH_A_REGISTRY = (
+    "tests/registry",
+    "tests/examples/test_migrate_topic.py",
+    "tests/examples/test_model_to_record.py",
+)
+DOCUMENTS_WITH_A_REGISTRY = (
+    "test_document_code.py::test_fragments_run[docs/registry.md]",
+    "test_types.py::test_programs",
+)
 # Tests that hardly depend on the Python version: tools, programs, the embedded Kafka, vocabulary and pure logic.
 ON_ONE_PYTHON = (
     "tests/callers", "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",
@@ -340,10 +348,8 @@ def floors() -> list[Turn]:
     """The lowest supported versions of the dependencies, in a copy of the tree: they also build the core."""
     tree = copy_of_the_tree(one_check.REPORTS.with_name("floors"))
     setup = environment("floors", "floors", ".venv", sys.executable)
-    check = without(core_suite(f"{this_python()} at the floors", ".venv/bin/python"), ("tests/registry",))
-    check.command += [
-        f"--deselect=tests/repo/documents/test_document_code.py::{name}" for name in WITH_A_REGISTRY
-    ]
+    check = without(core_suite(f"{this_python()} at the floors", ".venv/bin/python"), WITH_A_REGISTRY)
+    check.command += [f"--deselect=tests/repo/documents/{name}" for name in DOCUMENTS_WITH_A_REGISTRY]
     setup.tree = check.tree = tree
     return [side_by_side(setup), side_by_side(check)]
 

@@ -60,13 +60,16 @@ async def run(kafka: Kafka, *command: str | Path) -> Ended:
 
 
 @asynccontextmanager
-async def started(kafka: Kafka, *command: str | Path) -> AsyncIterator[Process]:
+async def started(
+    kafka: Kafka, *command: str | Path, stdin: int | None = None, **variables: str
+) -> AsyncIterator[Process]:
     """Python with these arguments while it runs; it is killed at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
         *PYTHON,
         *command,
         cwd=ROOT,
-        env=environment(kafka),
+        env=environment(kafka) | variables,
+        stdin=stdin,
         stdout=PIPE,
         stderr=PIPE,
         preexec_fn=_heed_interrupts,

@@ -25,7 +25,7 @@ SERIALIZERS: Final = (
     _mutant(
         "failure-refuses-all-that-wait",
         "_net/runtime/preparations.py",
-        "                first.failed(error)\n                waiting.popleft()\n",
+        "                first.failed(error)\n",
         "                while waiting:\n                    waiting.popleft().failed(error)\n",
         "One record without a schema refuses all records of its topic that wait at that moment.",
         f"{_PREPARED}::test_a_preparation_that_fails",
@@ -33,7 +33,7 @@ SERIALIZERS: Final = (
     _mutant(
         "failure-wakes-all-that-wait",
         "_net/runtime/preparations.py",
-        "                first.failed(error)\n                waiting.popleft()\n",
+        "                first.failed(error)\n",
         "                first.failed(error)\n                break\n",
         "With the registry down, N waiting calls cost N times N calls of the serializer.",
         f"{_PREPARED}::test_many_preparations_that_fail",

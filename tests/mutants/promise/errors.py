@@ -156,7 +156,7 @@ ERRORS: Final = (
         '    V_contra = TypeVar("V_contra", default=BytesLike, contravariant=True)',
         '    V_contra = TypeVar("V_contra", default=BytesLike)',
         "A producer of more types than needed is refused by type checkers where one of fewer types is expected.",
-        "tests/repo/documents/test_types.py::test_ported_programs[found_by_mypy]",
+        "tests/repo/documents/test_types.py::test_programs[found_by_mypy]",
     ),
     _mutant(
         "lambda-refused-as-a-serializer",
@@ -164,7 +164,7 @@ ERRORS: Final = (
         '    V = TypeVar("V", bound=Any, default=Any)',
         '    V = TypeVar("V")',
         "Type checkers refuse `value_serializer=lambda v: json.dumps(v).encode()`, which they accept with other clients.",
-        "tests/repo/documents/test_types.py::test_ported_programs[found_by_mypy]",
+        "tests/repo/documents/test_types.py::test_programs[found_by_mypy]",
     ),
     _mutant(
         "synchronous-test-waits-for-a-deaf-broker",

@@ -14,14 +14,24 @@ import pytest
 
 from tests.repo.source import ROOT
 
-PROGRAMS = ROOT / "tests/repo/documents/ported_programs.py"
+FOLDER = ROOT / "tests/repo/documents"
+# One run of a type checker for both: most of its time is that of the library. The second one needs the packages of a
+# registry, and pydantic, msgspec and attrs.
+PROGRAMS = (FOLDER / "ported_programs.py", FOLDER / "typed_objects.py")
 # Keeps the lint of the whole tree from reporting the planted errors.
 UNSEEN = "# mypy: ignore-errors"
 
+Places = dict[str, set[int]]
+"""Numbers of lines, by the name of their program."""
 
-def lines_that_are_wrong() -> set[int]:
-    """The numbers of the lines that a type checker must refuse."""
-    lines = enumerate(PROGRAMS.read_text().splitlines(), 1)
+
+def places_that_are_wrong() -> Places:
+    """The lines that a type checker must refuse."""
+    return {path.name: _wrong(path) for path in PROGRAMS}
+
+
+def _wrong(path: Path) -> set[int]:
+    lines = enumerate(path.read_text().splitlines(), 1)
     return {number for number, line in lines if line.endswith("# wrong")}
 
 
@@ -41,31 +51,37 @@ def output_of(*command: str) -> str:
     return run.stdout
 
 
-def found_by_mypy(folder: Path) -> set[int]:
+def found_by_mypy(folder: Path) -> Places:
     """The lines that mypy refuses, in its strict mode, as a user's project would run it."""
-    copy = folder / "program.py"
-    copy.write_text(PROGRAMS.read_text().replace(UNSEEN, "#"))
+    copies = [folder / path.name for path in PROGRAMS]
+    for copy, path in zip(copies, PROGRAMS, strict=True):
+        copy.write_text(path.read_text().replace(UNSEEN, "#"))
     cache = f"--cache-dir={folder / 'cache'}"
-    text = output_of("mypy", "--strict", "--config-file=", cache, str(copy))
-    return {int(number) for number in re.findall(r"program\.py:(\d+): error", text)}
+    text = output_of("mypy", "--strict", "--config-file=", cache, *map(str, copies))
+    found: Places = {path.name: set() for path in PROGRAMS}
+    for name, number in re.findall(r"(\w+\.py):(\d+): error", text):
+        found[name].add(int(number))
+    return found
 
 
-def found_by_pyright(folder: Path) -> set[int]:
+def found_by_pyright(folder: Path) -> Places:
     """The lines that pyright refuses, in its standard mode."""
-    (folder / "program.py").write_text(PROGRAMS.read_text())
-    config = {"include": ["program.py"], "extraPaths": [str(ROOT)], "typeCheckingMode": "standard"}
+    names = [path.name for path in PROGRAMS]
+    for path in PROGRAMS:
+        (folder / path.name).write_text(path.read_text())
+    config = {"include": names, "extraPaths": [str(ROOT)], "typeCheckingMode": "standard"}
     (folder / "pyrightconfig.json").write_text(json.dumps(config))
     text = output_of("pyright", "--outputjson", "--pythonpath", sys.executable, "--project", str(folder))
-    return {
-        entry["range"]["start"]["line"] + 1
-        for entry in json.loads(text)["generalDiagnostics"]
-        if entry["severity"] == "error"
-    }
+    found: Places = {name: set() for name in names}
+    for entry in json.loads(text)["generalDiagnostics"]:
+        if entry["severity"] == "error":
+            found[Path(entry["file"]).name].add(entry["range"]["start"]["line"] + 1)
+    return found
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("check", [found_by_mypy, found_by_pyright])
-def test_ported_programs(tmp_path: Path, check: Callable[[Path], set[int]]) -> None:
-    """Lambdas, `serializers.string()` for a `str`, narrower and wider producers; and what each of them refuses."""
-    assert lines_that_are_wrong()
-    assert check(tmp_path) == lines_that_are_wrong()
+def test_programs(tmp_path: Path, check: Callable[[Path], Places]) -> None:
+    """Programs as they come from aiokafka; and `Producer[str, Order]` from end to end, for the objects of four libraries."""
+    assert all(places_that_are_wrong().values())
+    assert check(tmp_path) == places_that_are_wrong()
