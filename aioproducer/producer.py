@@ -334,16 +334,24 @@ class Producer(
     def _told_now(self) -> Told:
         return self._running().tally.told_now()
 
-    async def _flush(self, owner: Owner | asyncio.Task[Any] | None, timeout: float | None) -> FlushReport:
+    async def _flush(
+        self, owner: Owner | asyncio.Task[Any] | None, timeout: float | None, resolve: bool
+    ) -> FlushReport:
         engine = self._running()
         timeout = checked_timeout("timeout", timeout)
+        running.check_resolve(self.config, resolve)
+        began = engine.loop.time()
         told_to = owner if isinstance(owner, Owner) else self._owners.of(owner or asyncio.current_task())
         assert self._intake is not None  # noqa: S101  # made with the engine
         flush = await running.resolved(engine, self._intake, timeout)
         if not flush.done:
             raise ended(self._cause or engine.supervisor.crashed)
+        found = None
+        if resolve:
+            left = None if timeout is None else max(0.0, timeout - (engine.loop.time() - began))
+            found = await running.searched(engine, flush, told_to.told, left)
         engine.machines.losses.gaps_seen(flush)
-        report, told_to.told = engine.tally.report(flush, told_to.told)
+        report, told_to.told = engine.tally.report(flush, told_to.told, found)
         return report
 
     def _first_send(self, task: asyncio.Task[Any]) -> None:

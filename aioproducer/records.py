@@ -162,6 +162,10 @@ class FlushReport:
 
     `first_errors` has the first few failures, one for many records that failed together; `first_errors_dropped` says that
     there were others before them, which are counted, and whose errors are not kept any more.
+
+    With `flush(resolve=True)`, the counts and errors are those after the search for records of unknown outcome:
+    `resolved_acked` and `resolved_not_written` of them are counted in `acked` and `not_written`, and `unknown_reasons` has
+    the numbers of the others by the reasons for which they are not certain.
     """
 
     acked: int = 0
@@ -169,6 +173,9 @@ class FlushReport:
     unknown: int = 0
     first_errors: tuple[KafkaError, ...] = ()
     first_errors_dropped: bool = False
+    resolved_acked: int = 0
+    resolved_not_written: int = 0
+    unknown_reasons: Mapping[str, int] = attrs.Factory(dict)
 
     def raise_for_errors(self) -> None:
         """Raise a `DeliveryError`, with the first failure as its cause, unless all records were acknowledged."""

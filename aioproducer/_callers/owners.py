@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import weakref
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from aioproducer.errors import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
     from types import TracebackType
 
     from aioproducer.records import FlushReport
 
-__all__ = ["NOTHING", "Owner", "Scope", "TaskOwners", "Told"]
+__all__ = ["NOTHING", "NO_PART", "Owner", "Part", "Scope", "TaskOwners", "Told"]
+
+
+class Part(NamedTuple):
+    """The records of one failure that a report includes; `is_whole`: all of them."""
+
+    records: int
+    is_whole: bool
+
+
+NO_PART: Final = Part(0, is_whole=False)
 
 
 class Told(NamedTuple):
     """The state of an owner's reports: the counts and failures that they have included.
 
     The counts include all reported outcomes. `failures`: all failures up to this number were reported, and those in
-    `ahead`.
+    `ahead`, wholly or in part.
     """
 
     acked: int = 0
     not_written: int = 0
     unknown: int = 0
     failures: int = 0
-    ahead: frozenset[int] = frozenset()
+    ahead: Mapping[int, Part] = MappingProxyType({})
 
     @property
     def records(self) -> int:
@@ -90,7 +101,7 @@ class Scope(Owner):
 
     def __init__(
         self,
-        flush: Callable[[Owner, float | None], Coroutine[Any, Any, FlushReport]],
+        flush: Callable[[Owner, float | None, bool], Coroutine[Any, Any, FlushReport]],
         now: Callable[[], Told],
     ) -> None:
         super().__init__()
@@ -110,11 +121,11 @@ class Scope(Owner):
     ) -> None:
         self._state = "has ended: flush it inside of its block"
 
-    async def flush(self, timeout: float | None = None) -> FlushReport:
+    async def flush(self, timeout: float | None = None, *, resolve: bool = False) -> FlushReport:
         """Wait as `Producer.flush` does; the report has the outcomes since the last one of this scope, or its begin."""
         if self._state:
             raise StateError(f"the scope {self._state}")
-        return await self._flush(self, timeout)
+        return await self._flush(self, timeout, resolve)
 
     def __repr__(self) -> str:
         return f"<Scope: {self._state or 'open'}>"

@@ -5,7 +5,14 @@ from __future__ import annotations
 import contextlib
 
 from aioproducer._net.accepting.bulk_intake import BulkIntake
-from aioproducer._net.accepting.ending import log_losses, log_waits, report_of_close, resolved
+from aioproducer._net.accepting.ending import (
+    check_resolve,
+    log_losses,
+    log_waits,
+    report_of_close,
+    resolved,
+    searched,
+)
 from aioproducer._net.accepting.intake import Call, Intake
 from aioproducer._net.accepting.serializing import is_being_prepared
 from aioproducer._net.accepting.stream import send_stream
@@ -32,6 +39,7 @@ __all__ = [
     "Intake",
     "TelemetryStart",
     "Totals",
+    "check_resolve",
     "connected_brokers",
     "counted",
     "denied",
@@ -44,6 +52,7 @@ __all__ = [
     "log_waits",
     "report_of_close",
     "resolved",
+    "searched",
     "send_stream",
     "stats_of",
     "waits_for",

@@ -343,7 +343,7 @@ cdef class SendPath:
                 self._first_send(task)
         return 0
 
-    def flush(self, timeout=None):
+    def flush(self, timeout=None, *, resolve=False):
         """Send all records accepted before this call without lingering, and wait until they are resolved.
 
         All callbacks of these records have run by then. The report is for the task that makes this call: it counts
@@ -353,11 +353,16 @@ cdef class SendPath:
         begin elsewhere, and for several tasks together.
         Failed records do not raise by themselves: `(await producer.flush()).raise_for_errors()` does. With `timeout`
         (seconds), raises TimeoutError when some records are unresolved by then; no record is lost by that.
+
+        ``resolve=True``: records of unknown outcome are then looked for in their partitions, as by
+        `Delivery.resolve_unknown()`, in the rest of the ``timeout`` (default: as long again as `delivery_timeout_ms`). The
+        report has what was found; the deliveries keep their outcomes. What is not certain by then stays ``UNKNOWN``, with
+        the reason in the report.
         """
         # Checked here and not in the coroutine: wait_for(), gather() and create_task() may run that in another task.
         here = self._loop is not None and self._running_loop() is self._loop
         task = self._current_task(self._loop) if here and self._current_task is not None else None
-        return self._flush(task, timeout)
+        return self._flush(task, timeout, resolve)
 
     # -- fairness
 

@@ -7,9 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from aioproducer import ConfigurationError, Delivery, KafkaError, Outcome, StateError
+from aioproducer import (
+    ConfigurationError,
+    Delivery,
+    DeliveryError,
+    FlushReport,
+    KafkaError,
+    Outcome,
+    StateError,
+)
 from aioproducer._net.resolving import resolver  # loaded by a thread otherwise, and time stands still here
 from aioproducer._net.resolving.reading import MAY_NOT_READ
+from aioproducer._state.resolving.known import SPLIT
 from aioproducer._state.resolving.search import NOTHING_LATER, OTHER_TOPIC
 from aioproducer.records import Resolution
 from tests.judge.judge import Rules
@@ -176,3 +185,145 @@ async def test_in_a_transaction(world: World, level: int, appended: bool) -> Non
             await all_acked(await send(world, producer, partition=0))
         told = await delivery.resolve_unknown(LIMIT)
         assert told.outcome is (Outcome.ACKED if appended else Outcome.NOT_WRITTEN), told
+
+
+@scenario(runs=4)
+async def test_a_record_that_ended_before_its_batch(world: World) -> None:
+    """It has the fate of the others, also where the batch is numbered anew while the log is read."""
+    producer = await stage(world, linger_ms=20, retry_backoff_max_ms=200)
+    await all_acked(await send(world, producer, partition=0))
+    refusing = world.kafka.faults.error("NOT_ENOUGH_REPLICAS", api="Produce", times=None)
+    (early,) = await send(world, producer, partition=0, timeout=1.0)
+    others = await send(world, producer, 2, partition=0)
+    assert await early.wait(None) is Outcome.UNKNOWN
+    waiting = asyncio.ensure_future(early.resolve_unknown(DT))
+    await asyncio.sleep(1)
+    refusing.heal()
+    world.kafka.faults.error("OUT_OF_ORDER_SEQUENCE_NUMBER", api="Produce")
+    assert await waiting == Resolution(Outcome.ACKED, 1)
+    await all_acked(others)
+    assert await early.resolve_unknown(0) == Resolution(Outcome.ACKED, 1)
+
+
+@scenario(runs=4)
+async def test_a_batch_that_is_refused_in_the_end(world: World) -> None:
+    """A record that had ended before it was not written either; no log is read for that."""
+    producer = await stage(world, linger_ms=20)
+    refusing = world.kafka.faults.error("NOT_ENOUGH_REPLICAS", api="Produce", times=None)
+    (early,) = await send(world, producer, partition=0, timeout=1.0)
+    others = await send(world, producer, 2, partition=0)
+    assert await early.wait(None) is Outcome.UNKNOWN
+    waiting = asyncio.ensure_future(early.resolve_unknown(DT))
+    await asyncio.sleep(1)
+    refusing.heal()
+    world.kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Produce")
+    assert await waiting == Resolution(Outcome.NOT_WRITTEN)
+    assert await outcomes(others) == {Outcome.NOT_WRITTEN: 2}
+
+
+@scenario(runs=4)
+async def test_a_batch_that_is_split_meanwhile(world: World) -> None:
+    """Its parts may get other numbers: the record stays UNKNOWN, and says why."""
+    producer = await stage(world, linger_ms=20)
+    await all_acked(await send(world, producer, partition=0))
+    world.kafka.faults.error("MESSAGE_TOO_LARGE", api="Produce")
+    world.network.hold(port_of_leader(world), to_broker=False, to_client=True)
+    (early,) = await send(world, producer, partition=0, timeout=1.0)
+    others = await send(world, producer, 2, partition=0)
+    assert await early.wait(None) is Outcome.UNKNOWN
+    world.network.release(port_of_leader(world))
+    await all_acked(others)
+    assert await early.resolve_unknown(LIMIT) == Resolution(Outcome.UNKNOWN, reason=SPLIT)
+
+
+# -- the records of a flush
+
+
+@scenario()
+async def test_a_flush_resolves_its_records(world: World) -> None:
+    """Found ones count as acknowledged, lost ones as not written; the deliveries keep their outcome."""
+    producer = await stage(world, linger_ms=5)
+    for partition in (0, 1):
+        await all_acked(await send(world, producer, partition=partition))
+    world.network.hold(port_of_leader(world, 0), to_broker=False, to_client=True)
+    world.network.hold(port_of_leader(world, 1), to_broker=True, to_client=False)
+    deliveries = [
+        *await send(world, producer, 3, partition=0),
+        *await send(world, producer, 2, partition=1),
+    ]
+    assert await outcomes(deliveries) == {Outcome.UNKNOWN: 5}
+    for partition in (0, 1):
+        world.network.reset(port_of_leader(world, partition))
+        world.network.release(port_of_leader(world, partition))
+    await all_acked(await send(world, producer, partition=1))
+    report = await producer.flush(LIMIT, resolve=True)
+    assert (report.acked, report.not_written, report.unknown) == (6, 2, 0)
+    assert (report.resolved_acked, report.resolved_not_written, report.unknown_reasons) == (3, 2, {})
+    assert [error.outcome for error in report.first_errors] == [Outcome.NOT_WRITTEN]
+    with pytest.raises(DeliveryError, match="2 of 8") as caught:
+        report.raise_for_errors()
+    assert caught.value.outcome is Outcome.NOT_WRITTEN
+    assert await producer.flush(resolve=True) == FlushReport()
+    assert await outcomes(deliveries) == {Outcome.UNKNOWN: 5}
+
+
+@scenario()
+async def test_a_flush_ends_in_time(world: World) -> None:
+    """What is not certain by then stays UNKNOWN, with the reasons; the records of a scope are looked for by its flush."""
+    producer = await stage(world, linger_ms=5, delivery_timeout_ms=2_000, request_timeout_ms=1_500)
+    await all_acked(await send(world, producer, partition=0))
+    world.network.hold(port_of_leader(world), to_broker=False, to_client=True)
+    async with producer.scope() as scope:
+        await send(world, producer, 3, partition=0)
+        began = world.now
+        report = await scope.flush(LIMIT, resolve=True)
+        assert LIMIT - 0.01 <= world.now - began <= LIMIT + 0.1
+        assert (report.acked, report.unknown, sum(report.unknown_reasons.values())) == (0, 3, 3)
+        assert [error.outcome for error in report.first_errors] == [Outcome.UNKNOWN]
+        world.network.release(port_of_leader(world))
+        await send(world, producer, partition=0)
+        assert await scope.flush(LIMIT, resolve=True) == FlushReport(acked=1)
+    # The report of another owner, who asks now.
+    report = await producer.flush(LIMIT, resolve=True)
+    assert (report.acked, report.unknown, report.resolved_acked) == (5, 0, 3)
+    report.raise_for_errors()
+
+
+@scenario(runs=2)
+async def test_a_flush_without_numbers(world: World) -> None:
+    """It is refused at once."""
+    producer = await stage(world, linger_ms=1_000, enable_idempotence=False)
+    (delivery,) = await send(world, producer, partition=0)
+    with pytest.raises(ConfigurationError, match="enable_idempotence"):
+        await producer.flush(resolve=True)
+    assert delivery.outcome is Outcome.PENDING
+
+
+@scenario(runs=2)
+async def test_the_producer_closes_while_a_flush_resolves(world: World) -> None:
+    """The flush ends with its report; nothing of it is lost."""
+    (delivery,) = await unknown(world, appended=True)
+    world.network.isolate(port_of_leader(world))
+    waiting = asyncio.ensure_future(world.producers[0].flush(1_000, resolve=True))
+    await asyncio.sleep(1)
+    await world.producers[0].close()
+    report = await waiting
+    assert (report.unknown, report.unknown_reasons) == (1, {resolver.CLOSED: 1})
+    assert delivery.outcome is Outcome.UNKNOWN
+
+
+@scenario(runs=2)
+async def test_a_cancelled_flush_takes_no_report(world: World) -> None:
+    """Its searches end, and the next flush has the records."""
+    await unknown(world, appended=True)
+    producer = world.producers[0]
+    world.network.isolate(port_of_leader(world))
+    waiting = asyncio.ensure_future(producer.flush(1_000, resolve=True))
+    await asyncio.sleep(3)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await asyncio.sleep(0.1)
+    assert not [task for task in asyncio.all_tasks() if "resolving" in task.get_name()]
+    world.network.release(port_of_leader(world))
+    report = await producer.flush(DT, resolve=True)
+    assert (report.acked, report.resolved_acked, report.unknown) == (2, 1, 0)

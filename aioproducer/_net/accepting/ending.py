@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from aioproducer._net.log import log_of
 from aioproducer._net.observing.closing import counted, waits_for
-from aioproducer.records import CloseReport
+from aioproducer._state.delivery.found import NOT_IDEMPOTENT, NOTHING_FOUND, Found
+from aioproducer.errors import ConfigurationError
+from aioproducer.records import CloseReport, Resolution
 
 if TYPE_CHECKING:
+    from aioproducer._callers.owners import Told
     from aioproducer._net.accepting.intake import Intake
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._state.delivery.tally import Totals
     from aioproducer._state.queues.flush import Flush
+    from aioproducer.config import ProducerConfig
 
 
 async def resolved(engine: Engine, intake: Intake, timeout: float | None = None) -> Flush:
@@ -32,6 +36,27 @@ async def resolved(engine: Engine, intake: Intake, timeout: float | None = None)
     # Callbacks that are already scheduled run first.
     await asyncio.sleep(0)
     return flush
+
+
+def check_resolve(config: ProducerConfig, resolve: object) -> None:
+    """Check the argument of `flush()`."""
+    if not isinstance(resolve, bool):
+        raise ConfigurationError(f"resolve must be True or False, not {type(resolve).__name__}")
+    if resolve and not config.enable_idempotence:
+        raise ConfigurationError(NOT_IDEMPOTENT)
+
+
+async def searched(engine: Engine, flush: Flush, told: Told, timeout: float | None) -> Found:
+    """Look for the records of unknown outcome that the report of a flush has, for at most so many seconds."""
+    doubts = engine.tally.in_doubt(flush, told)
+    if not doubts:
+        return NOTHING_FOUND
+    resolver = await engine.loaded_resolver()
+    verdicts = await resolver.verdicts((doubt.batch for doubt in doubts), timeout)
+    return Found(
+        [failure for failure, _ in doubts],
+        {failure.number: Resolution(*verdicts[batch]) for failure, batch in doubts},
+    )
 
 
 def log_waits(engine: Engine, intake: Intake, until: float) -> None:

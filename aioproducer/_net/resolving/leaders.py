@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer._net.connecting.connection.asking import answer_to
@@ -35,6 +36,8 @@ R = TypeVar("R", bound=tuple[Any, ...])
 LATEST: Final = -1
 EARLIEST: Final = -2
 _MOST_BYTES: Final = 1 << 20
+# The questions that are on their way to one leader: each answer may have that many bytes.
+_AT_ONCE: Final = 8
 # Fetch v13: topics by id.
 FIRST_BY_ID: Final = 13
 
@@ -45,7 +48,11 @@ class Leaders:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._connections: dict[tuple[str, int], Connection] = {}
-        self._dialing = asyncio.Lock()
+        # A dial that hangs does not hold up those to other brokers.
+        self._dialing: defaultdict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._turns: defaultdict[Connection, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(_AT_ONCE)
+        )
         self._users = 0
 
     def enter(self) -> None:
@@ -57,13 +64,15 @@ class Leaders:
         self._users -= 1
         if not self._users:
             connections, self._connections = self._connections, {}
+            self._turns.clear()
+            self._dialing.clear()
             for connection in connections.values():
                 connection.close()
 
     async def connection(self, node: Node) -> Connection:
         """A connection to this broker, opened if there is none."""
         endpoint = BrokerEndpoint.advertised(node.host, node.port, node.id, node.advertised_by)
-        async with self._dialing:
+        async with self._dialing[endpoint.address]:
             known = self._connections.get(endpoint.address)
             if known is None or not known.gate.takes_requests:
                 known = await self._session.addresses.dial(endpoint)
@@ -119,7 +128,8 @@ class Leaders:
     ) -> R:
         timeout = self._session.config.request_timeout_ms / 1000
         try:
-            return await answer_to(connection, question, response, timeout=timeout, version=version)
+            async with self._turns[connection]:
+                return await answer_to(connection, question, response, timeout=timeout, version=version)
         except (BrokerUnavailableError, ProtocolError):
             connection.close()
             raise

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from aioproducer._net.resolving.leaders import EARLIEST, FIRST_BY_ID, LATEST
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
+from aioproducer._state.resolving.known import STILL_SENT, known_verdict
 from aioproducer._state.resolving.search import NAMED_ONLY, NO_ANCHOR, OTHER_TOPIC, Search, Verdict, Wanted
 from aioproducer._wire.apis import FETCH
 from aioproducer._wire.error_codes import ErrorCode, describe
@@ -33,15 +34,19 @@ class Reading:
     """One step at a time: the next batches, or the reason why they could not be read."""
 
     def __init__(self, session: Session, cluster: Cluster, leaders: Leaders, batch: QueuedBatch) -> None:
-        assert batch.identity is not None  # noqa: S101  # the resolver looked
         self._session = session
         self._cluster = cluster
         self._leaders = leaders
         self._batch = batch
-        self._search = Search(Wanted(*batch.identity, batch.sequence, batch.anchor))
+        self._search = self._begun()
         self._trouble = ""
         # No later attempt helps.
         self.is_hopeless = False
+
+    def _begun(self) -> Search:
+        batch = self._batch
+        assert batch.identity is not None  # noqa: S101  # the resolver looked
+        return Search(Wanted(*batch.identity, batch.sequence, batch.anchor))
 
     @property
     def has_more(self) -> bool:
@@ -50,12 +55,19 @@ class Reading:
 
     def verdict(self, now_ms: int) -> Verdict:
         """The outcome, as far as the log was read."""
+        known = known_verdict(self._batch)
+        if known is not None:
+            return known
         if self._trouble:
             return Verdict(Outcome.UNKNOWN, reason=self._trouble)
-        return self._search.verdict(now_ms)
+        found = self._search.verdict(now_ms)
+        is_early = not self._batch.settled or self._has_other_numbers
+        return STILL_SENT if found.outcome is Outcome.NOT_WRITTEN and is_early else found
 
     async def step(self) -> None:
         """Read on, or find the place to begin at."""
+        if self._has_other_numbers:
+            self._search = self._begun()
         facts = self._session.view.topic(self._batch.topic)
         node = None if facts is None else self._leader(facts)
         if facts is None or node is None:
@@ -70,6 +82,12 @@ class Reading:
                 await self._read(connection, self._topic_id(facts))
         except KafkaError as error:
             self._retry(str(error))
+
+    @property
+    def _has_other_numbers(self) -> bool:
+        """Whether the batch was numbered anew since the search began: of its records, one had ended before the others."""
+        wanted, batch = self._search.wanted, self._batch
+        return ((wanted.producer_id, wanted.epoch), wanted.sequence) != (batch.identity, batch.sequence)
 
     def _leader(self, facts: TopicFacts) -> Node | None:
         at = self._batch.partition

@@ -229,6 +229,7 @@ class Engine:
         self.cluster.close()
         self.addresses.close()
         self.listeners.deliver()
+        self.tally.forget_batches()
 
     def _die(self, cause: BaseException) -> None:
         bug = cause if isinstance(cause, Exception) and not isinstance(cause, KafkaError) else None
@@ -321,12 +322,16 @@ class Engine:
     async def _resolve(self, batch: QueuedBatch, index: int, timeout: float | None) -> Resolution:
         """`Delivery.resolve_unknown()`."""
         require_loop(self.loop, "resolve_unknown")
+        return await (await self.loaded_resolver()).resolve(batch, index, timeout)
+
+    async def loaded_resolver(self) -> resolver.Resolver:
+        """The searches for records of unknown outcome."""
         await load(RESOLVER)
         if self._resolver is None:
             self._resolver = resolver.Resolver(
                 self, self.cluster, wall_ms=self.wall_ms, look_after=self.supervisor.look_after
             )
-        return await self._resolver.resolve(batch, index, timeout)
+        return self._resolver
 
     def report_outcome(self, settled: Settled) -> None:
         """Records of a batch have their outcome."""

@@ -124,12 +124,12 @@ class Outcomes:
         """So many records of the batch (those at `indexes`, or all) failed; returns the flushes that this completes."""
         if batch.in_flight:
             self.accumulator.records_in_flight -= count
-        failure = self.tally.failed(batch.topic, count, error, now)
+        failure = self.tally.failed(batch.topic, count, error, now, batch)
         if failure is None:
             return []
         if self.effects.reports_outcomes:
             self.effects.reports.append(Settled(batch, count, size, error, now, contexts))
-        return records_failed(batch, failure, count, indexes)
+        return records_failed(batch, failure, indexes)
 
     def _contexts_of(self, batch: QueuedBatch, indexes: Collection[int] | None = None) -> tuple[object, ...]:
         # Before the outcome: a batch with an outcome keeps no context.

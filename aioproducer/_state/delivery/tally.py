@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import attrs
 
-from aioproducer._callers.owners import Told
+from aioproducer._callers.owners import NO_PART, Part, Told
 from aioproducer._state.buckets import Buckets
+from aioproducer._state.delivery.found import NOTHING_FOUND, Found
 from aioproducer._state.delivery.topic_counts import MOST_TOPICS, CountsByTopic
-from aioproducer._state.queues.flush import FIRST_ERRORS, Failure
+from aioproducer._state.queues.flush import FIRST_ERRORS, Doubt, Failure
 from aioproducer.errors import error_name
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport
 from aioproducer.stats import BYTES_BOUNDS, OTHER_TOPICS, RATIO_BOUNDS, RECORDS_BOUNDS, SECONDS_BOUNDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.queues.flush import Flush
     from aioproducer.errors import KafkaError
 
 # Errors that are kept for owners of reports whose reports did not include them yet.
 KEPT_FAILURES = 100
+# Failures of unknown outcome whose batches are kept, so that a flush may look for their records: five of each of a thousand
+# partitions, the most that a broken connection leaves.
+KEPT_IN_DOUBT = 5_000
 # Kinds of failures (topic, error, outcome) with counts of their own.
 MOST_KINDS = MOST_TOPICS
 
@@ -69,6 +74,7 @@ class Tally:
     compression_ratio: Buckets = attrs.Factory(lambda: Buckets(RATIO_BOUNDS))
     failures: int = 0
     _kept: deque[Failure] = attrs.Factory(lambda: deque(maxlen=KEPT_FAILURES))
+    _in_doubt: deque[Doubt] = attrs.Factory(lambda: deque(maxlen=KEPT_IN_DOUBT))
 
     @property
     def totals(self) -> Totals:
@@ -83,6 +89,10 @@ class Tally:
     def begin_again(self) -> None:
         """The producer is started again: the counts go on."""
         self.last_ack = self.last_error = self.last_error_at = None
+
+    def forget_batches(self) -> None:
+        """The producer has ended: no log is searched any more."""
+        self._in_doubt.clear()
 
     def sent(self, batches: list[QueuedBatch]) -> None:
         """A request with these batches leaves."""
@@ -116,8 +126,10 @@ class Tally:
         self.retried += batch.pending
         self.topics[batch.topic].retried += batch.pending
 
-    def failed(self, topic: str, count: int, error: KafkaError, now: float) -> Failure | None:
-        """So many records ended with this error."""
+    def failed(
+        self, topic: str, count: int, error: KafkaError, now: float, batch: QueuedBatch | None = None
+    ) -> Failure | None:
+        """So many records (of this batch) ended with this error."""
         if not count:
             return None
         if error.outcome is Outcome.UNKNOWN:
@@ -128,8 +140,10 @@ class Tally:
         self.topics[topic].failed += count
         self.failed_by_kind[self._kind_of(topic, error)] += count
         self.failures += 1
-        failure = Failure(self.failures, error)
+        failure = Failure(self.failures, error, count)
         self._kept.append(failure)
+        if batch is not None and error.outcome is Outcome.UNKNOWN:
+            self._in_doubt.append(Doubt(failure, batch))
         return failure
 
     def _kind_of(self, topic: str, error: KafkaError) -> tuple[str, str, Outcome]:
@@ -153,8 +167,15 @@ class Tally:
         """The state of an owner whose reports include everything up to now."""
         return Told(self.acked, self.not_written, self.unknown, self.failures)
 
-    def report(self, flush: Flush, told: Told) -> tuple[FlushReport, Told]:
-        """The report at the end of a flush, and the new state of its owner."""
+    def in_doubt(self, flush: Flush, told: Told) -> list[Doubt]:
+        """The records of unknown outcome that a report would include, as far as they are kept."""
+        return [doubt for doubt in self._in_doubt if flush.records_of(doubt.failure, told)]
+
+    def report(self, flush: Flush, told: Told, found: Found | None = None) -> tuple[FlushReport, Told]:
+        """The report at the end of a flush, and the new state of its owner.
+
+        `found` is what was found of the failures of unknown outcome; None: they were not looked for.
+        """
         began = flush.began
         now = Told(
             began.acked + flush.acked,
@@ -168,37 +189,42 @@ class Tally:
         if acked + not_written + unknown < 0:
             # Two flushes of one scope ended in reverse order, and the later one has reported all of this.
             return FlushReport(), told
-        lost = not_written + unknown > 0
-        report = FlushReport(
-            acked,
-            not_written,
-            unknown,
-            self._first_errors(flush, told) if lost else (),
-            first_errors_dropped=lost and self._some_dropped(told, began.failures),
-        )
+        report = FlushReport(acked, not_written, unknown)
+        if found is not None:
+            report = found.applied_to(report, flush, told)
+        if report.not_written or report.unknown:
+            report = attrs.evolve(
+                report,
+                first_errors=self._first_errors(flush, told, found or NOTHING_FOUND),
+                first_errors_dropped=self._some_dropped(told, began.failures),
+            )
         return report, now
 
-    def _first_errors(self, flush: Flush, told: Told) -> tuple[KafkaError, ...]:
-        before = self._failures_between(told, flush.began.failures)
-        # Copies: the errors that batches refer to must not collect the frames of raises.
-        return tuple(copy(error) for error in (*before, *flush.errors)[:FIRST_ERRORS])
-
-    def _failures_between(self, told: Told, until: int) -> list[KafkaError]:
-        """The first errors up to a number that were not reported to an owner, as far as they are kept."""
-        found = (
-            failure.error
-            for failure in self._kept
-            if told.failures < failure.number <= until and failure.number not in told.ahead
+    def _first_errors(self, flush: Flush, told: Told, found: Found) -> tuple[KafkaError, ...]:
+        failures = {
+            failure.number: failure
+            for failure in (*self._kept, *flush.errors, *found.failures)
+            if flush.knows_of(failure.number)
+        }
+        errors = (
+            found.error_of(failures[number])
+            for number in sorted(failures)
+            if number > told.failures and not told.ahead.get(number, NO_PART).is_whole
         )
-        return list(islice(found, FIRST_ERRORS))
+        return tuple(islice((error for error in errors if error is not None), FIRST_ERRORS))
 
     def _some_dropped(self, told: Told, until: int) -> bool:
         """Whether unreported errors up to a number are no longer kept."""
         dropped = min(until, self.failures - len(self._kept))
-        return dropped - told.failures > sum(number <= dropped for number in told.ahead)
+        reported = sum(number <= dropped and part.is_whole for number, part in told.ahead.items())
+        return dropped - told.failures > reported
 
 
-def _told_ahead(flush: Flush, told: Told) -> frozenset[int]:
+def _told_ahead(flush: Flush, told: Told) -> Mapping[int, Part]:
     """The failures after the begin of a flush that its report includes."""
-    wholly = {number for number, is_whole in flush.failures.items() if is_whole}
-    return frozenset(number for number in told.ahead | wholly if number > flush.began.failures)
+    both = (*told.ahead.items(), *flush.failures.items())
+    ahead: dict[int, Part] = {}
+    for number, part in both:
+        if number > flush.began.failures:
+            ahead[number] = max(part, ahead.get(number, NO_PART))
+    return ahead

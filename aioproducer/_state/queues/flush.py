@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from aioproducer._callers.owners import NOTHING
+from aioproducer._callers.owners import NO_PART, NOTHING, Part
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from aioproducer._callers.owners import Told
+    from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.errors import KafkaError
 
 FIRST_ERRORS = 10
 
 
 class Failure(NamedTuple):
-    """Records failed together, with this error; failures are numbered from 1."""
+    """So many records failed together, with this error; failures are numbered from 1."""
 
     number: int
     error: KafkaError
+    records: int
+
+
+class Doubt(NamedTuple):
+    """Records of unknown outcome: the batch has the numbers by which they may be found in the log."""
+
+    failure: Failure
+    batch: QueuedBatch
 
 
 class Flush:
@@ -38,28 +47,38 @@ class Flush:
         self.acked = 0
         self.not_written = 0
         self.unknown = 0
-        # The first errors, and the numbers of all failures: true for those that concern nothing that came later.
-        self.errors: list[KafkaError] = []
-        self.failures: dict[int, bool] = {}
+        # The first failures, and the records of each failure, by its number.
+        self.errors: list[Failure] = []
+        self.failures: dict[int, Part] = {}
 
     @property
     def done(self) -> bool:
         """True when everything that it waits for has its outcome."""
         return self.waiting == 0
 
-    def failed(self, failure: Failure, records: int, *, wholly: bool) -> None:
-        """So many records of it failed; `wholly`: and no others did by the same failure."""
+    def failed(self, failure: Failure, records: int) -> None:
+        """So many records of it failed."""
         if failure.error.outcome is Outcome.UNKNOWN:
             self.unknown += records
         else:
             self.not_written += records
-        self.failures[failure.number] = wholly
-        if len(self.errors) < FIRST_ERRORS:
-            self.errors.append(failure.error)
+        if failure.number not in self.failures and len(self.errors) < FIRST_ERRORS:
+            self.errors.append(failure)
+        records += self.failures.get(failure.number, NO_PART).records
+        self.failures[failure.number] = Part(records, is_whole=records == failure.records)
 
     def knows_of(self, failure: int) -> bool:
         """Whether its report has the failure with this number."""
         return failure <= self.began.failures or failure in self.failures
+
+    def records_of(self, failure: Failure, told: Told) -> int:
+        """The number of records of a failure that its report has and that were not reported before."""
+        number = failure.number
+        if number <= told.failures:
+            return 0
+        is_before = number <= self.began.failures
+        known = failure.records if is_before else self.failures.get(number, NO_PART).records
+        return max(0, known - told.ahead.get(number, NO_PART).records)
 
 
 class Covered:

@@ -57,7 +57,7 @@ def placed(call: WaitsForPlace, batch: QueuedBatch, index: int) -> None:
 def not_placed(call: WaitsForPlace, failure: Failure) -> list[Flush]:
     """A record that flushes wait for ended without a place; returns the flushes that wait for nothing more."""
     for flush in call.flushes:
-        flush.failed(failure, 1, wholly=True)
+        flush.failed(failure, 1)
         flush.waiting -= 1
     return [flush for flush in call.flushes if flush.done]
 
@@ -76,9 +76,9 @@ def batch_written(batch: QueuedBatch) -> list[Flush]:
 
 
 def records_failed(
-    batch: QueuedBatch, failure: Failure, count: int, indexes: Collection[int] | None = None
+    batch: QueuedBatch, failure: Failure, indexes: Collection[int] | None = None
 ) -> list[Flush]:
-    """So many pending records of the batch (those at `indexes`, or all) failed.
+    """Pending records of the batch (those at `indexes`, or all) failed.
 
     Returns the flushes that wait for nothing more.
     """
@@ -92,7 +92,7 @@ def records_failed(
         )
         if not own:
             continue
-        flush.failed(failure, own, wholly=own == count)
+        flush.failed(failure, own)
         covered.left -= own
         if not covered.left:
             flush.waiting -= 1

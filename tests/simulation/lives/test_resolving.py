@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from aioproducer import Delivery, Outcome, Producer
-from aioproducer.records import Resolution
+from aioproducer.records import FlushReport, Resolution
 from tests.effort import RESOLVING, seeds
 from tests.judge.history import number_of
 from tests.simulation import fault_schedule
@@ -56,7 +56,15 @@ async def stream(world: World, producer: Producer[Any, Any], partition: int) -> 
         await asyncio.sleep(world.rng.choice((0.0, 0.01, 0.5, 2.0)))
 
 
-async def live_and_resolve(world: World, told: list[Told], *, everything_is_back: bool) -> None:
+@attrs.define
+class Life:
+    """The verdicts at the end of a life: in the report of a flush, and about each record."""
+
+    report: FlushReport = attrs.Factory(FlushReport)
+    told: list[Told] = attrs.Factory(list)
+
+
+async def live_and_resolve(world: World, life: Life, *, everything_is_back: bool) -> None:
     """A life with short deadlines under long faults; at its end every UNKNOWN record is resolved.
 
     `everything_is_back`: the faults are over, and each partition has a later record.
@@ -72,14 +80,16 @@ async def live_and_resolve(world: World, told: list[Told], *, everything_is_back
     )
     await producer.start(wait_ready=5)
     faults = FaultSchedule(world)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(faults.run(rng.randrange(4, 10), LASTS, KINDS))
-        for partition in range(3):
-            group.create_task(stream(world, producer, partition))
-    if everything_is_back:
-        await all_back(world, producer)
+    async with producer.scope() as scope:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(faults.run(rng.randrange(4, 10), LASTS, KINDS))
+            for partition in range(3):
+                group.create_task(stream(world, producer, partition))
+        if everything_is_back:
+            await all_back(world, producer)
+        life.report = await scope.flush(LIMIT, resolve=True)
     await asyncio.sleep(3)
-    told += await asyncio.gather(
+    life.told += await asyncio.gather(
         *(
             resolved(entry.number, entry.delivery)
             for entry in world.ledger.entries
@@ -100,42 +110,49 @@ async def all_back(world: World, producer: Producer[Any, Any]) -> None:
             await delivery.wait(None)
 
 
-def mistakes(world: World, told: list[Told]) -> list[Told]:
+def mistakes(world: World, life: Life) -> list[object]:
     """The verdicts that the log contradicts, at the end of everything."""
     places = {
         number_of(record.value): (record.partition, record.offset) for record in world.kafka.records(TOPIC)
     }
-    return [
+    wrong: list[object] = [
         each
-        for each in told
+        for each in life.told
         if (each.resolution.outcome is Outcome.ACKED
             and places.get(each.number) != (each.partition, each.resolution.offset))
         or (each.resolution.outcome is Outcome.NOT_WRITTEN and each.number in places)
     ]  # fmt: skip
+    report = life.report
+    accepted = [entry.number for entry in world.ledger.entries if entry.delivery is not None]
+    written = len(places.keys() & set(accepted))
+    is_counted = report.acked + report.not_written + report.unknown == len(accepted)
+    if not is_counted or not report.acked <= written <= report.acked + report.unknown:
+        wrong.append((written, len(accepted), report))
+    return wrong
 
 
 def test_no_verdict_is_wrong() -> None:
     """Each verdict agrees with the log after everything has ended; at least 95 % are certain where the leaders are back."""
     counts: Counter[Outcome] = Counter()
+    flushed: Counter[Outcome] = Counter()
+    reasons: Counter[str] = Counter()
     for seed in seeds(RESOLVING):
-        told: list[Told] = []
-        back = bool(seed % 4)
+        life, back = Life(), bool(seed % 4)
         try:
             world = simulate(
-                lambda world, told=told, back=back: live_and_resolve(world, told, everything_is_back=back),  # type: ignore[misc]
+                lambda world, life=life, back=back: live_and_resolve(world, life, everything_is_back=back),  # type: ignore[misc]
                 seed,
             )
         except BaseException:
             print("seed", seed)
             raise
-        assert mistakes(world, told) == [], f"seed {seed}"
+        assert mistakes(world, life) == [], f"seed {seed}"
         if back:
-            counts.update(each.resolution.outcome for each in told)
-            REASONS.update(
-                each.resolution.reason for each in told if each.resolution.outcome is Outcome.UNKNOWN
-            )
-    assert counts[Outcome.UNKNOWN] <= 0.05 * counts.total(), (counts, REASONS)
-    print(counts, REASONS)
-
-
-REASONS: Counter[str] = Counter()
+            counts.update(each.resolution.outcome for each in life.told)
+            flushed[Outcome.ACKED] += life.report.resolved_acked
+            flushed[Outcome.NOT_WRITTEN] += life.report.resolved_not_written
+            flushed[Outcome.UNKNOWN] += life.report.unknown
+            reasons.update(life.report.unknown_reasons)
+    for each in (counts, flushed):
+        assert each[Outcome.UNKNOWN] <= 0.05 * each.total(), (counts, flushed, reasons)
+    print(counts, flushed, reasons)

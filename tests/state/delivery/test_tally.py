@@ -10,11 +10,12 @@ from aioproducer._callers.owners import Told
 from aioproducer._state.buckets import Buckets
 from aioproducer._state.delivery import tally as tally_of_producer
 from aioproducer._state.delivery import topic_counts
+from aioproducer._state.delivery.found import Found
 from aioproducer._state.delivery.tally import KEPT_FAILURES, Tally
-from aioproducer._state.queues.flush import FIRST_ERRORS, Flush
+from aioproducer._state.queues.flush import FIRST_ERRORS, Doubt, Flush
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, KafkaError, error_name
 from aioproducer.outcome import Outcome
-from aioproducer.records import FlushReport
+from aioproducer.records import FlushReport, Resolution
 from tests.state.machines import LINGER, Machines
 
 DENIED = 29
@@ -260,3 +261,50 @@ def test_a_snapshot_does_not_change() -> None:
 def test_the_name_of_an_error() -> None:
     """Of the class where there is no code."""
     assert error_name(KafkaError("x")) == "KafkaError"
+
+
+def found_as(doubts: list[Doubt], outcome: Outcome, reason: str = "") -> Found:
+    """All of these records have this outcome in the log."""
+    failures = [doubt.failure for doubt in doubts]
+    return Found(failures, {failure.number: Resolution(outcome, -1, reason) for failure in failures})
+
+
+def test_records_that_were_found_count_once(m: Machines) -> None:
+    """Of a batch in doubt, one flush covers two records and the next the third."""
+    reader = Reader(m.tally)
+    m.append(b"a")
+    m.append(b"b")
+    flush = reader.begin(m)
+    m.append(b"c")
+    m.answer(m.only(), -1, -1)
+    doubts = m.tally.in_doubt(flush, reader.told)
+    report, reader.told = m.tally.report(flush, reader.told, found_as(doubts, Outcome.ACKED))
+    assert report == FlushReport(acked=2, resolved_acked=2)
+    flush = reader.begin()
+    doubts = m.tally.in_doubt(flush, reader.told)
+    report, reader.told = m.tally.report(flush, reader.told, found_as(doubts, Outcome.UNKNOWN, "so"))
+    assert (numbers(report), report.unknown_reasons, len(report.first_errors)) == ((0, 0, 1), {"so": 1}, 1)
+    assert m.tally.in_doubt(reader.begin(), reader.told) == []
+    assert reader.report() == FlushReport()
+
+
+def test_errors_behind_those_of_found_records(m: Machines) -> None:
+    """The first errors of a report are those of records that are not in the log."""
+    for _ in range(FIRST_ERRORS):
+        resolve(m, 1, -1)
+    flush = Reader(m.tally).begin()
+    found = found_as(m.tally.in_doubt(flush, Told()), Outcome.ACKED)
+    resolve(m, 1, DENIED)
+    flush.began = m.tally.told_now()
+    report, _ = m.tally.report(flush, Told(), found)
+    assert numbers(report) == (FIRST_ERRORS, 1, 0)
+    assert [type(error) for error in report.first_errors] == [BrokerError]
+    assert "TOPIC_AUTHORIZATION_FAILED" in texts(report)[0]
+
+
+def test_the_end_of_the_producer_forgets_batches(m: Machines) -> None:
+    """They refer to its memory and its loop."""
+    resolve(m, 1, -1)
+    assert m.tally.in_doubt(Reader(m.tally).begin(), Told())
+    m.tally.forget_batches()
+    assert m.tally.in_doubt(Reader(m.tally).begin(), Told()) == []
