@@ -93,7 +93,7 @@ class AckedPrefix:
         headers: Headers | None = None,
         timeout: float | None = None,
         max_block: float | None = None,
-    ) -> Sending[Delivery]: ...
+    ) -> Any: ...
     def send_nowait(
         self,
         topic: str,
@@ -104,7 +104,7 @@ class AckedPrefix:
         timestamp: Timestamp | None = None,
         headers: Headers | None = None,
         timeout: float | None = None,
-    ) -> Delivery: ...
+    ) -> Any: ...
     def send_batch(
         self,
         topic: str,

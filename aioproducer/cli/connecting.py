@@ -97,7 +97,7 @@ def configuration(
     providers = given_providers(secrets)
     for name in properties:
         row = SETTINGS.get(name.replace(".", "_"))
-        if row is not None and row.hides:
+        if row is not None and row.is_secret:
             raise click.UsageError(
                 f"{name}: other users of this machine see the command line: put it into the file of --config"
             )

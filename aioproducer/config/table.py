@@ -56,9 +56,17 @@ class Setting:
 
     @property
     def hides(self) -> bool:
+        """Whether a value that is refused may have a secret, such as a private key in place of its path."""
+        return bool(getattr(self._own_kind, "hides", False))
+
+    @property
+    def is_secret(self) -> bool:
         """Whether its values are secret."""
-        kind = self.kind.kind if isinstance(self.kind, Optional) else self.kind
-        return bool(getattr(kind, "hides", False))
+        return bool(getattr(self._own_kind, "is_secret", False))
+
+    @property
+    def _own_kind(self) -> Kind:
+        return self.kind.kind if isinstance(self.kind, Optional) else self.kind
 
     @property
     def is_kafkas(self) -> bool:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer.errors import ConfigurationError, KafkaError, StateError
 from aioproducer.outbox.flight import Flight
-from aioproducer.outbox.session import Backoff, LockLostError, RelayStoppedError, Session
+from aioproducer.outbox.session import (
+    END_OF_THE_PROGRAM,
+    Backoff,
+    DeadLetterFailedError,
+    LockLostError,
+    RelayStoppedError,
+    Session,
+)
 from aioproducer.outbox.signals import Signals, ended
 from aioproducer.outbox.statistics import RelayStats
 
@@ -29,8 +36,6 @@ log: Final = logging.getLogger("aioproducer")
 LAST_STEP: Final = 0.5
 # A store that fails is logged at this interval.
 LOG_INTERVAL: Final = 10.0
-# Any other exception of a store is a failure, after which the relay begins again.
-_END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class Relay:
@@ -158,7 +163,7 @@ class Relay:
         except LockLostError:
             log.warning("outbox: the relay has lost its lock, and stands by")
             return self._poll
-        except _END_OF_THE_PROGRAM:
+        except END_OF_THE_PROGRAM:
             raise
         except BaseException as error:  # of the store, whatever it is
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
@@ -224,7 +229,7 @@ class Relay:
             try:
                 async with asyncio.timeout(LAST_STEP):
                     await step()
-            except _END_OF_THE_PROGRAM:
+            except END_OF_THE_PROGRAM:
                 raise
             except BaseException as error:  # noqa: BLE001  # of the store, whatever it is
                 self._log_failure(error)
@@ -237,9 +242,10 @@ class Relay:
         now = asyncio.get_running_loop().time()
         if now >= self._logged_at + LOG_INTERVAL:
             self._logged_at = now
-            log.warning(
-                "outbox: the store has failed, and is tried again: %s: %s", type(error).__name__, error
-            )
+            thing = "the store has failed"
+            if isinstance(error, DeadLetterFailedError):
+                thing, error = "a dead letter was not written", error.error
+            log.warning("outbox: %s, and is tried again: %s: %s", thing, type(error).__name__, error)
 
 
 def _is_cancelled() -> bool:

@@ -20,16 +20,33 @@ if TYPE_CHECKING:
     from aioproducer.producer import Producer
     from aioproducer.records import Record
 
-__all__ = ["Backoff", "LockLostError", "RelayStoppedError", "Session"]
+__all__ = [
+    "END_OF_THE_PROGRAM",
+    "Backoff",
+    "DeadLetterFailedError",
+    "LockLostError",
+    "RelayStoppedError",
+    "Session",
+]
 
 log: Final = logging.getLogger("aioproducer")
 
 # At most so many pages of rows are sent and not deleted: one is read while others are on their way.
 PAGES: Final = 4
+# Any other exception of a user's object is a failure, after which the relay begins again.
+END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class LockLostError(Exception):
     """Another relay may have the lock: nothing more may be sent."""
+
+
+class DeadLetterFailedError(Exception):
+    """The dead letter of a row was not written, or could not be made, for the reason that `error` tells."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class RelayStoppedError(Exception):
@@ -213,7 +230,10 @@ class Session:
         await self.delete_acked()
         failed = self._flight.take_failed()
         never = [(row, error) for row, error in failed if is_of_the_record(error)]
-        certain = [each for each in never if is_certain(each[1]) or len(never) == 1]
+        # A refusal of a broker is certain of a row that was sent alone: another program may use the producer, and a record of
+        # its own be in the same batch.
+        was_alone = self._singly_until is not None
+        certain = [each for each in never if is_certain(each[1]) or was_alone]
         if certain:
             for row, error in certain:
                 await self._set_aside(row, error)
@@ -230,9 +250,14 @@ class Session:
             record = record_of(row)
         except KafkaError:
             record = record_without_headers(row)
-        put = await self._dead_letters.put(record, error)
-        if isinstance(put, Delivery):
-            await put
+        try:
+            put = await self._dead_letters.put(record, error)
+            if isinstance(put, Delivery):
+                await put
+        except (asyncio.CancelledError, *END_OF_THE_PROGRAM):
+            raise
+        except BaseException as failure:
+            raise DeadLetterFailedError(failure) from failure
         await self._delete([row.id])
 
     async def _back_off(self, failed: list[tuple[Row, KafkaError]]) -> None:

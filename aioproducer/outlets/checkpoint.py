@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from copy import copy
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, overload
 
 from typing_extensions import TypeVar
 
@@ -21,17 +21,21 @@ from aioproducer.producer import Producer
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from aioproducer._core import Delivery
     from aioproducer.outlets.sent_record import SentRecord
+    from aioproducer.records import Headers, Timestamp
 
 __all__ = ["Checkpoint"]
 
 P = TypeVar("P", default=Any)
+# A record as `send` gives it: a `Delivery`, or with dead letters a `SentRecord`.
+R = TypeVar("R", bound="Delivery | SentRecord", default="Delivery")
 
 # The seconds that the last save has at least, when all others are used up.
 SHORTLY = 1.0
 
 
-class Checkpoint(AckedPrefix, Generic[P]):
+class Checkpoint(AckedPrefix, Generic[P, R]):
     """Tells how far a source is acknowledged, so that it can go on from there after a crash: at least once.
 
     ```python
@@ -47,7 +51,39 @@ class Checkpoint(AckedPrefix, Generic[P]):
 
     A record that fails stops the checkpoint: `position` stays before it, `error` has the reason, and `send` and `mark` raise
     `CheckpointStoppedError` until `rewind()`. Memory grows with open batches and open marks, not with records.
+
+    `send` and `send_nowait` give a `Delivery`, with `dead_letters` a `SentRecord`.
     """
+
+    @overload
+    def __init__(
+        self: Checkpoint[P, Delivery],
+        producer: Producer[Any, Any],
+        save: Callable[[P], object] | None = None,
+        *,
+        every: float = 1.0,
+        dead_letters: None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Checkpoint[P, SentRecord],
+        producer: Producer[Any, Any],
+        save: Callable[[P], object] | None = None,
+        *,
+        every: float = 1.0,
+        dead_letters: DeadLetters[Any, Any],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Checkpoint[P, Delivery | SentRecord],
+        producer: Producer[Any, Any],
+        save: Callable[[P], object] | None = None,
+        *,
+        every: float = 1.0,
+        dead_letters: DeadLetters[Any, Any] | None,
+    ) -> None: ...
 
     def __init__(
         self,
@@ -72,7 +108,31 @@ class Checkpoint(AckedPrefix, Generic[P]):
         self._follow(producer, self._on_change)
 
     if TYPE_CHECKING:
-        # The compiled part takes any object.
+
+        def send(  # the types of the compiled part, which does not know them
+            self,
+            topic: str,
+            value: Any = None,
+            *,
+            key: Any = None,
+            partition: int | None = None,
+            timestamp: Timestamp | None = None,
+            headers: Headers | None = None,
+            timeout: float | None = None,
+            max_block: float | None = None,
+        ) -> Coroutine[Any, Any, R]: ...
+
+        def send_nowait(
+            self,
+            topic: str,
+            value: Any = None,
+            *,
+            key: Any = None,
+            partition: int | None = None,
+            timestamp: Timestamp | None = None,
+            headers: Headers | None = None,
+            timeout: float | None = None,
+        ) -> R: ...
 
         def mark(self, position: P) -> None: ...
 

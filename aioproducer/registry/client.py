@@ -83,6 +83,7 @@ class Registry:
         self.latest_ttl = latest_ttl
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+        self._closing: asyncio.Task[None] | None = None
         self._flights = Flights()
         self._ids: Bounded[Hashable, SchemaId] = Bounded(cache_size)
         self._schemas: Bounded[int, tuple[Schema, uuid.UUID | None]] = Bounded(cache_size)
@@ -93,15 +94,26 @@ class Registry:
     # ----- life cycle
 
     async def close(self) -> None:
-        """End all requests and close the connections. Calls that wait raise a StateError. May be called again."""
+        """End all requests and close the connections. Calls that wait raise a StateError. May be called again.
+
+        Cancelled, it goes on; another call waits for it.
+        """
         if self._closed:
+            if self._closing is not None and self._loop is asyncio.get_running_loop():
+                await asyncio.shield(self._closing)
             return
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop) and not self._loop.is_closed():
             raise StateError("call close() of a registry from the event loop of its requests")
         self._closed = True
         if self._loop is loop:
+            self._closing = loop.create_task(self._close(), name="aioproducer registry")
+            await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
             await self._flights.close()
+        finally:
             await self._conversation.close()
 
     @property

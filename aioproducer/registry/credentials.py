@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import inspect
 from collections import deque
@@ -25,6 +26,7 @@ _HIDDEN: Final = "***"
 _LEAST_SECRET: Final = 8
 # Of a provider: requests that are still under way have these.
 _REMEMBERED: Final = 16
+_END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class Credentials:
@@ -67,7 +69,9 @@ class Credentials:
             given: Any = call()
             if inspect.isawaitable(given):
                 given = await given
-        except Exception as error:  # noqa: BLE001  # user code, whose error may hold the secret
+        except BaseException as error:  # user code, whose error may hold the secret
+            if isinstance(error, _END_OF_THE_PROGRAM) or _is_cancelled():
+                raise
             retriable = isinstance(error, OSError) or bool(getattr(error, "retriable", False))
             problem = RegistryError(
                 f"the function that gives the credentials raised {type(error).__name__}", retriable=retriable
@@ -99,6 +103,12 @@ class Credentials:
             raise ConfigurationError("auth: a token must be printable ASCII without blanks, and not empty")
         self._given.append(Secret(token))
         return Secret(f"Bearer {token}")
+
+
+def _is_cancelled() -> bool:
+    """Whether this task was cancelled; a function may raise a CancelledError of its own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _text(part: Any) -> str:

@@ -562,3 +562,59 @@ async def test_with_the_mock(table: Table, store: MemoryStore) -> None:
         async with Relay(producer, store):
             await until(lambda: not table.rows)
         assert [record.value for record in producer.history] == [b"1"]
+
+
+async def test_a_record_of_another_program_sets_no_row_aside(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The broker refused the batch that both were in, and did not tell which record was at fault: the row is sent again."""
+    refusals = kafka.faults.error("INVALID_RECORD", topic="one", times=1)
+    await producer.send("one", b"bad", partition=0)
+    table.add("one", b"good", partition=0)
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters):
+        await until(lambda: not table.rows)
+    assert not refusals.active
+    assert letters.put_aside == []
+    assert [record.value for record in kafka.records("one")] == [b"good"]
+
+
+async def test_a_row_that_is_refused_again_alone_is_set_aside(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """It is the record."""
+    kafka.faults.error("INVALID_RECORD", topic="one", times=2)
+    table.add("one", b"bad", partition=0)
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters):
+        await until(lambda: not table.rows)
+    assert letters.ids == [1]
+
+
+@pytest.mark.parametrize("failing", ["store", "dead letter"])
+async def test_the_log_tells_what_has_failed(
+    failing: str,
+    producer: Producer[Any, Any],
+    table: Table,
+    store: MemoryStore,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The store, or the outlet of dead letters."""
+    table.add("one", large())
+    letters = Letters(failures=int(failing == "dead letter"))
+    if failing == "store":
+        store.step = lambda name: once(caplog, name)
+    async with Relay(producer, store, dead_letters=letters):
+        await until(lambda: not table.rows)
+    (line,) = [record.message for record in caplog.records if "is tried again" in record.message]
+    expected = {
+        "store": "outbox: the store has failed, and is tried again: BrokenStoreError: delete",
+        "dead letter": "outbox: a dead letter was not written, and is tried again: DeliveryError: dead letters (it was not written)",
+    }
+    assert line == expected[failing]
+
+
+def once(caplog: pytest.LogCaptureFixture, name: str) -> None:
+    """The first deletion fails."""
+    if name == "delete" and not caplog.records:
+        raise BrokenStoreError(name)

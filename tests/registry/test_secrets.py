@@ -134,13 +134,23 @@ def test_no_text_has_credentials(auth: Auth, step: Any, caplog: pytest.LogCaptur
         assert secret not in everything
 
 
+class Own(BaseException):
+    """An exception that is no Exception."""
+
+
 async def test_an_error_of_the_provider_is_not_shown(embedded: EmbeddedRegistry) -> None:
     """It may have the token in its text. It is retriable if it is an OSError."""
 
     async def failing() -> str:
         raise error
 
-    for error, retriable in ((ValueError(PASSWORD), False), (ConnectionError(PASSWORD), True)):
+    for error, retriable in (
+        (ValueError(PASSWORD), False),
+        (ConnectionError(PASSWORD), True),
+        # Of a task of its own that was cancelled: nothing of the registry was.
+        (asyncio.CancelledError(PASSWORD), False),
+        (Own(PASSWORD), False),
+    ):
         async with Registry(embedded.url, auth=failing, timeout=0.05) as registry:
             with pytest.raises(RegistryError, match=type(error).__name__) as caught:
                 await registry.subjects()

@@ -243,3 +243,35 @@ def test_caches_are_bounded() -> None:
         await registry.close()
 
     play(main)
+
+
+def test_a_close_that_is_cancelled_goes_on() -> None:
+    """The HTTP client is closed all the same, and another call waits for that."""
+
+    async def main() -> None:
+        held = Held()
+        scripted = Scripted(held)
+        closed = asyncio.Event()
+
+        class Client(httpx2.AsyncClient):
+            async def aclose(self) -> None:
+                await passes(1.0)
+                await super().aclose()
+                closed.set()
+
+        registry = Registry("http://registry:8081")
+        registry._conversation._client = Client(transport=scripted)
+        call = asyncio.create_task(registry.register("s", Schema(ORDER)))
+        await held.asked.wait()
+        closing = asyncio.create_task(registry.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+        with pytest.raises(StateError, match="closed"):
+            await call
+        assert not closed.is_set()
+        await registry.close()
+        assert closed.is_set()
+
+    play(main)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from copy import copy
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aioproducer._callers.owners import Told
+    from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.queues.flush import Failure, Flush
     from aioproducer.errors import KafkaError
     from aioproducer.records import FlushReport, Resolution
@@ -22,6 +23,13 @@ NOT_IDEMPOTENT: Final = "records of unknown outcome are found by the numbers of 
 NOT_KEPT: Final = (
     "the producer keeps the numbers of the newest batches of unknown outcome only, and lost more of them"
 )
+
+
+class Doubt(NamedTuple):
+    """Records of unknown outcome: the batch has the numbers by which they may be found in the log."""
+
+    failure: Failure
+    batch: QueuedBatch
 
 
 @attrs.frozen

@@ -10,9 +10,9 @@ import attrs
 
 from aioproducer._callers.owners import NO_PART, Part, Told
 from aioproducer._state.buckets import Buckets
-from aioproducer._state.delivery.found import NOTHING_FOUND, Found
+from aioproducer._state.delivery.found import NOTHING_FOUND, Doubt, Found
 from aioproducer._state.delivery.topic_counts import MOST_TOPICS, CountsByTopic
-from aioproducer._state.queues.flush import FIRST_ERRORS, Doubt, Failure
+from aioproducer._state.queues.flush import FIRST_ERRORS, Failure
 from aioproducer.errors import error_name
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport

@@ -9,7 +9,6 @@ from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from aioproducer._callers.owners import Told
-    from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer.errors import KafkaError
 
 FIRST_ERRORS = 10
@@ -21,13 +20,6 @@ class Failure(NamedTuple):
     number: int
     error: KafkaError
     records: int
-
-
-class Doubt(NamedTuple):
-    """Records of unknown outcome: the batch has the numbers by which they may be found in the log."""
-
-    failure: Failure
-    batch: QueuedBatch
 
 
 class Flush:

@@ -63,6 +63,7 @@ class SecretText:
     """A secret, or the place where it is read."""
 
     hides: ClassVar[bool] = True
+    is_secret: ClassVar[bool] = True
     range: Final = "a string, Secret, SecretFile, SecretEnv, or a callable that gives a string"
 
     def check(self, value: Any) -> SecretSource:
@@ -82,6 +83,7 @@ class Jaas:
     """A JAAS string, which has passwords."""
 
     hides: ClassVar[bool] = True
+    is_secret: ClassVar[bool] = True
     range: Final = "a JAAS string, as text or Secret"
 
     def check(self, value: Any) -> Secret:
@@ -155,6 +157,7 @@ class TokenProvider:
     """A callable that gives a token, most often a coroutine function. A token in its place is not shown."""
 
     hides: ClassVar[bool] = True
+    is_secret: ClassVar[bool] = True
     range: Final = "an async callable that gives a Token, (str, expires_at) or str"
 
     def check(self, value: Any) -> Callable[[], Any]:

@@ -584,7 +584,7 @@ def test_wrong_arguments() -> None:
         ((producer,), {"dead_letters": "dead"}, "dead_letters takes"),
     ]:
         with pytest.raises(ConfigurationError, match=text):
-            Checkpoint(*arguments, **named)  # type: ignore[arg-type]
+            Checkpoint(*arguments, **named)  # type: ignore[call-overload,arg-type]
 
 
 async def test_the_mock() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from aioproducer.cli.connecting import configuration
+from aioproducer.errors import ConfigurationError
 from aioproducer.testing import EmbeddedKafka
 from tests.cli.orders import SUMMARY, counts, produce, values
 from tests.cli.program import ESCAPE, run, run_in_terminal
@@ -100,6 +102,19 @@ async def test_secrets_are_no_arguments(kafka: EmbeddedKafka, name: str) -> None
     assert done.code == 2
     assert "put it into the file of --config" in done.err
     assert "canary" not in done.err
+
+
+def test_the_places_of_secrets_are_arguments() -> None:
+    """A path, a URL and certificates are none themselves; a key in their place is refused without being shown."""
+    given = {
+        "bootstrap.servers": "localhost:9093",
+        "security.protocol": "SSL",
+        "ssl.truststore.location": "/etc/kafka/ca.pem",
+    }
+    assert configuration(None, given).ssl_truststore_location == "/etc/kafka/ca.pem"
+    with pytest.raises(ConfigurationError) as caught:
+        configuration(None, given | {"ssl.keystore.location": "-----BEGIN PRIVATE KEY----- canary-7"})
+    assert "canary" not in str(caught.value)
 
 
 async def test_a_file_may_refer_to_secrets_below_the_folders_that_are_given(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ OUTBOX: Final = (
     _mutant(
         "a-whole-batch-is-set-aside",
         "outbox/session.py",
-        "        certain = [each for each in never if is_certain(each[1]) or len(never) == 1]",
+        "        certain = [each for each in never if is_certain(each[1]) or was_alone]",
         "        certain = never",
         "All records of a batch become dead letters because a broker refused one of them without naming it.",
         f"{_RELAY}::test_a_batch_that_is_refused_as_a_whole_is_sent_one_by_one",

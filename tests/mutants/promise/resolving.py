@@ -7,6 +7,8 @@ from typing import Final
 from tests.mutants.mutant import Kind
 
 _SEARCH: Final = "tests/state/resolving/test_search.py"
+_SCENARIOS: Final = "tests/scenarios/test_resolved_outcomes.py"
+_TALLY: Final = "tests/state/delivery/test_tally.py"
 
 _mutant = Kind("resolving")
 
@@ -50,5 +52,21 @@ RESOLVING: Final = (
         "behind = abs(self.wanted.sequence - head.sequence)",
         "A later number counts as an earlier one.",
         _SEARCH,
+    ),
+    _mutant(
+        "the-end-of-the-batch-is-not-looked-at",
+        "_net/resolving/reading.py",
+        "        known = known_verdict(self._batch)\n",
+        "        known = None\n",
+        "A record that ended before its batch is looked for by numbers that the batch has no longer.",
+        f"{_SCENARIOS}::test_a_batch_that_is_refused_in_the_end",
+    ),
+    _mutant(
+        "found-records-count-for-each-flush",
+        "_state/queues/flush.py",
+        "        return max(0, known - told.ahead.get(number, NO_PART).records)\n",
+        "        return failure.records\n",
+        "A record that an earlier report had is counted again when its batch is found.",
+        f"{_TALLY}::test_records_that_were_found_count_once",
     ),
 )

@@ -1,12 +1,14 @@
-"""Programs as they come from aiokafka, for type checkers only: each line that says `wrong` is refused, no other is."""
+"""Programs as they come from aiokafka, and some with the outlets, for type checkers only: each line that says `wrong` is refused, no other is."""
 
 # mypy: ignore-errors
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
-from aioproducer import Producer, serializers
+from aioproducer import Delivery, Producer, serializers
+from aioproducer.outlets import Checkpoint, DeadLetters
 from aioproducer.testing import MockProducer
 
 
@@ -113,3 +115,30 @@ async def annotated() -> None:
 def plain(producer: Producer) -> None:
     """Without serializers, bytes."""
     producer.send_nowait("orders", b"2", key=memoryview(b"alice"))
+
+
+async def checkpoints(producer: Producer[str, str], save: Callable[[int], None]) -> None:
+    """A record is a delivery, with dead letters an object that knows of its letter."""
+    plain_one = Checkpoint(producer, save)
+    delivery = await plain_one.send("orders", "2 apples", key="alice")
+    print(delivery.try_cancel(), (await delivery).offset)
+    print(delivery.dead_lettered)  # wrong
+    plain_one.watch(delivery)
+    with_letters = Checkpoint(producer, save, dead_letters=DeadLetters(producer, "orders.dead"))
+    sent = await with_letters.send("orders", "2 apples")
+    print(sent.dead_lettered, (await sent).offset, with_letters.send_nowait("orders").dead_lettered)
+    print(sent.try_cancel())  # wrong
+    with_letters.watch(sent)  # wrong
+    takes_deliveries(plain_one)
+    takes_deliveries(with_letters)  # wrong
+    plain_one.mark(2)
+    plain_one.mark("2")  # wrong
+    position: int | None = plain_one.position
+    position = await with_letters.rewind()
+    text: str = await with_letters.rewind()  # wrong
+    print(position, text)
+
+
+def takes_deliveries(checkpoint: Checkpoint[int]) -> Delivery:
+    """A checkpoint without dead letters, as an annotation has it."""
+    return checkpoint.send_nowait("orders", b"2")

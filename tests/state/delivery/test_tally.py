@@ -10,9 +10,9 @@ from aioproducer._callers.owners import Told
 from aioproducer._state.buckets import Buckets
 from aioproducer._state.delivery import tally as tally_of_producer
 from aioproducer._state.delivery import topic_counts
-from aioproducer._state.delivery.found import Found
+from aioproducer._state.delivery.found import Doubt, Found
 from aioproducer._state.delivery.tally import KEPT_FAILURES, Tally
-from aioproducer._state.queues.flush import FIRST_ERRORS, Doubt, Flush
+from aioproducer._state.queues.flush import FIRST_ERRORS, Flush
 from aioproducer.errors import BrokerError, DeliveryError, DeliveryTimeoutError, KafkaError, error_name
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport, Resolution
