@@ -14,6 +14,7 @@ from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from aioproducer import __version__
+from aioproducer._callers.copied import copied
 from aioproducer._metrics.producers import Producers
 from aioproducer._metrics.table import Kind
 from aioproducer._metrics.topic_names import TopicNames
@@ -25,7 +26,6 @@ from aioproducer.otel.readings import OBSERVED, name_of, unit_of, values_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from opentelemetry.metrics import Counter as SentCounter
     from opentelemetry.metrics import Histogram, Meter, MeterProvider
 
     from aioproducer.listeners import BatchReport
@@ -69,6 +69,14 @@ class Metrics:
 
 
 @attrs.define(eq=False)
+class Series:
+    """The messages with one set of attributes."""
+
+    attributes: Attributes
+    messages: int = 0
+
+
+@attrs.define(eq=False)
 class _Watched:
     """One producer, by how many `Metrics` it is watched, and the listener to its batches."""
 
@@ -82,14 +90,21 @@ class Observables:
     A meter ignores the callbacks of a second instrument of the same name.
     """
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: Meter, *, is_of_program: bool = False) -> None:
         self._producers = Producers(lock=_lock)
         self._watched: weakref.WeakKeyDictionary[Producer[Any, Any], _Watched] = weakref.WeakKeyDictionary()
         # By how many `Metrics` the producers of each client id are watched.
         self._users: Counter[str] = Counter()
         self._merged_into: Observables | None = None
-        self._sent = meter.create_counter(
-            names.SENT_MESSAGES, "{message}", "Number of messages that the producer attempted to send"
+        # The provider of the program is not set yet: nothing is counted, as by the instruments of such a provider.
+        self._is_without_provider = is_of_program
+        # Observed, and not added batch by batch: an addition costs as much as the record of the duration.
+        self._sent: dict[tuple[tuple[str, object], ...], Series] = {}
+        meter.create_observable_counter(
+            names.SENT_MESSAGES,
+            [self._observe_sent],
+            "{message}",
+            "Number of messages that the producer attempted to send",
         )
         self._duration = meter.create_histogram(
             names.OPERATION_DURATION,
@@ -109,11 +124,17 @@ class Observables:
     def present(self) -> Observables:
         """Those whose instruments are in use: others of the same provider, where it was set for the program later."""
         for program in _observables_of_program:
-            is_merged = program._merged_into is not None  # noqa: SLF001  # of this class
-            known = None if is_merged else _observables.get(metrics.get_meter_provider())
-            if known is not None:
-                program._merge_into(known)  # noqa: SLF001  # as above
+            if program._is_without_provider:  # noqa: SLF001  # of this class
+                program._look_for_provider()  # noqa: SLF001  # as above
         return self._merged_into or self
+
+    def _look_for_provider(self) -> None:
+        provider = metrics.get_meter_provider()
+        known = _observables.get(provider)
+        if known is not None:
+            self._merge_into(known)
+        # A provider is set once.
+        self._is_without_provider = isinstance(provider, _PLACEHOLDER)
 
     def _merge_into(self, other: Observables) -> None:
         with _lock:
@@ -135,7 +156,7 @@ class Observables:
         """Count this producer, with these topics if no other `Metrics` has it."""
         watched = self._watched.get(producer)
         if watched is None:
-            watched = _Watched(BatchMetrics(self, self._sent, self._duration, topics))
+            watched = _Watched(BatchMetrics(self, self._duration, topics))
             self._watched[producer] = watched
             self._producers.add(producer, topics)
             producer._add_listener(watched.batches)  # noqa: SLF001  # the only way to add one later
@@ -155,6 +176,21 @@ class Observables:
         if not self._users[client_id]:
             del self._users[client_id]
             self._producers.hide(client_id)
+
+    def count(self, series: Series, messages: int) -> None:
+        """Count the messages of a batch, unless no meter provider was set."""
+        if not self._is_without_provider:
+            with _counting:
+                series.messages += messages
+
+    def series_with(self, attributes: Attributes) -> Series:
+        """The messages with these attributes."""
+        return self._sent.setdefault(tuple(attributes.items()), Series(attributes))
+
+    def _observe_sent(self, options: CallbackOptions) -> list[Observation]:
+        del options
+        present = self.present()
+        return [Observation(each.messages, each.attributes) for each in copied(present._sent.values())]  # noqa: SLF001  # of this class
 
     def _observe(self, name: str, options: CallbackOptions) -> list[Observation]:
         del options
@@ -176,6 +212,8 @@ def _meter_of(provider: MeterProvider | None) -> Meter:
 _making = threading.Lock()
 # For the producers. Reentrant: a finalizer of the program may make or close `Metrics`.
 _lock = threading.RLock()
+# For the messages: producers of several loops have one series. Reentrant: a finalizer may report batches.
+_counting = threading.RLock()
 _observables: weakref.WeakKeyDictionary[MeterProvider, Observables] = weakref.WeakKeyDictionary()
 # Those of the program's own provider, which may be set later.
 _observables_of_program: list[Observables] = []
@@ -191,7 +229,7 @@ def _observables_of(provider: MeterProvider | None) -> Observables:
         found = _observables.get(provider)
         if found is None and provider is of_program:
             if not _observables_of_program:
-                _observables_of_program.append(Observables(_meter_of(None)))
+                _observables_of_program.append(Observables(_meter_of(None), is_of_program=True))
             return _observables_of_program[0]
         if found is None:
             found = _observables[provider] = Observables(_meter_of(provider))
@@ -201,32 +239,39 @@ def _observables_of(provider: MeterProvider | None) -> Observables:
 class BatchMetrics:
     """A listener that records the metrics that the convention requires, once for each batch."""
 
-    def __init__(
-        self, observables: Observables, sent: SentCounter, duration: Histogram, topics: TopicNames
-    ) -> None:
+    def __init__(self, observables: Observables, duration: Histogram, topics: TopicNames) -> None:
         self._observables = observables
-        self._sent = sent
         self._duration = duration
         self._topics = topics
+        # By topic, address and error: their attributes are made once. Of the observables that were in use last.
+        self._series: dict[tuple[str, str | None, str | None], Series] = {}
+        self._in_use = observables
         self.is_over = False
 
     def on_batch(self, report: BatchReport) -> None:
         """Record a batch that has its outcome."""
         # Another listener may have its place from now on.
-        self._observables.present()
+        in_use = self._observables.present()
         if self.is_over:
             return
-        attributes: Attributes = {
-            **names.OF_SENDS,
-            names.DESTINATION: self._topics[report.topic],
-            **server_of(report.address),
-        }
-        if report.error is not None:
-            attributes[names.ERROR_TYPE] = error_name(report.error)
-        self._sent.add(report.records, attributes)
+        if in_use is not self._in_use:
+            self._in_use, self._series = in_use, {}
+        topic = self._topics[report.topic]
+        error = None if report.error is None else error_name(report.error)
+        series = self._series.get((topic, report.address, error)) or self._new_series(
+            topic, report.address, error
+        )
+        in_use.count(series, report.records)
         if report.written_at is not None:
             ended = report.answered_at
             if ended is None or ended < report.written_at:
                 # The newest attempt had no answer.
                 ended = asyncio.get_running_loop().time()
-            self._duration.record(ended - report.written_at, attributes)
+            self._duration.record(ended - report.written_at, series.attributes)
+
+    def _new_series(self, topic: str, address: str | None, error: str | None) -> Series:
+        attributes: Attributes = {**names.OF_SENDS, names.DESTINATION: topic, **server_of(address)}
+        if error is not None:
+            attributes[names.ERROR_TYPE] = error
+        series = self._series[topic, address, error] = self._in_use.series_with(attributes)
+        return series
