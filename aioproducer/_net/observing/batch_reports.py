@@ -12,7 +12,7 @@ from aioproducer.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aioproducer._state.cluster.metadata import MetadataView
+    from aioproducer._state.cluster.metadata import MetadataView, Node
     from aioproducer._state.effects import Settled
 
 
@@ -25,32 +25,47 @@ class BatchReporter:
         self._view = view
         self._wall_ms = wall_ms
         self._on_batch = on_batch
+        self._texts: dict[int, tuple[Node | None, tuple[str, str | None]]] = {}
 
     def report(self, settled: Settled) -> None:
         """Records of a batch have this outcome."""
         batch, records, size, error, _, contexts = settled
-        broker = batch.retry_leader if batch.attempts else None
+        name, address = self._broker_of(batch.retry_leader) if batch.attempts else (None, None)
+        drained_at, written_at, answered_at = batch.drained_at, batch.written_at, batch.answered_at
+        # The constructor without the frame of a named tuple. NaN: the batch did not reach that point.
         self._on_batch(
-            BatchReport(
-                batch.topic,
-                batch.partition,
-                records,
-                batch.plain_size or size,
-                size,
-                Outcome.ACKED if error is None else error.outcome,
-                error,
-                batch.attempts,
-                batch.base_offset if error is None else -1,
-                None if broker is None else str(broker),
-                None if broker is None else address_of(self._view, broker),
-                batch.opened_at,
-                _known(batch.drained_at),
-                _known(batch.written_at),
-                _known(batch.answered_at),
-                self._now_ms(),
-                contexts,
+            tuple.__new__(
+                BatchReport,
+                (
+                    batch.topic,
+                    batch.partition,
+                    records,
+                    batch.plain_size or size,
+                    size,
+                    Outcome.ACKED if error is None else error.outcome,
+                    error,
+                    batch.attempts,
+                    batch.base_offset if error is None else -1,
+                    name,
+                    address,
+                    batch.opened_at,
+                    drained_at if drained_at == drained_at else None,  # noqa: PLR0124
+                    written_at if written_at == written_at else None,  # noqa: PLR0124
+                    answered_at if answered_at == answered_at else None,  # noqa: PLR0124
+                    self._now_ms(),
+                    contexts,
+                ),
             )
         )
+
+    def _broker_of(self, broker: int) -> tuple[str, str | None]:
+        """The id of a broker as text, and its address."""
+        node = self._view.brokers.node(broker)
+        known = self._texts.get(broker)
+        if known is None or known[0] is not node:
+            # The texts are made once for each answer with metadata.
+            known = self._texts[broker] = node, (str(broker), _address(node))
+        return known[1]
 
     def _now_ms(self) -> int:
         try:
@@ -62,10 +77,8 @@ class BatchReporter:
 
 def address_of(view: MetadataView, broker: int) -> str | None:
     """The address of a broker, None where it is not known any more."""
-    node = view.brokers.node(broker)
+    return _address(view.brokers.node(broker))
+
+
+def _address(node: Node | None) -> str | None:
     return None if node is None else address_text(node.host, node.port)
-
-
-def _known(moment: float) -> float | None:
-    # NaN: the batch did not reach that point.
-    return moment if moment == moment else None  # noqa: PLR0124

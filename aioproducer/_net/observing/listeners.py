@@ -63,7 +63,8 @@ class Listeners:
     def _put(self, report: Report) -> None:
         # The machines are in the middle of an event: user code runs after it.
         # Scheduled first: without memory for it, the report is not there yet when it is repeated.
-        self.schedule()
+        if not self._is_scheduled:
+            self.schedule()
         self._reports.append(report)
 
     def schedule(self) -> None:
@@ -91,20 +92,17 @@ class Listeners:
     def _deliver_next(self) -> None:
         report = self._reports.popleft()
         for method in self._of_batches if isinstance(report, BatchReport) else self._of_connections:
-            self._call(method, report)
-
-    def _call(self, method: _Method, report: Report) -> None:
-        try:
-            made = method.call(report)
-            if made is not None and inspect.iscoroutine(made):
-                made.close()  # prevents the warning about a coroutine that was never awaited
-                raise TypeError(
-                    "a listener cannot be a coroutine function: it is called where nothing may wait"
-                )
-        except END_OF_THE_PROGRAM:
-            raise
-        except BaseException as error:  # noqa: BLE001  # logged, at a limited rate
-            method.failures.note(error, self._log, self._loop.time(), "report")
+            try:
+                made = method.call(report)
+                if made is not None and inspect.iscoroutine(made):
+                    made.close()  # prevents the warning about a coroutine that was never awaited
+                    raise TypeError(
+                        "a listener cannot be a coroutine function: it is called where nothing may wait"
+                    )
+            except END_OF_THE_PROGRAM:
+                raise
+            except BaseException as error:  # noqa: BLE001  # logged, at a limited rate
+                method.failures.note(error, self._log, self._loop.time(), "report")
 
 
 def _methods(listeners: Iterable[object], name: str) -> tuple[_Method, ...]:

@@ -140,12 +140,13 @@ class Dispatcher:
         reports, log = self.effects.reports, self.engine.fault_log
         while reports:
             report = reports[0]
-            if isinstance(report, Retried):
+            # First: with a listener, each batch has one.
+            if isinstance(report, Settled):
+                self.engine.report_outcome(report)
+            elif isinstance(report, Retried):
                 log.retried(*report)
             elif isinstance(report, Ended):
                 log.ended(*report)
-            elif isinstance(report, Settled):
-                self.engine.report_outcome(report)
             else:
                 log.offset_went_back(*report)
             # Without memory for a report it is repeated, and not lost.
