@@ -38,18 +38,24 @@ def heads_of(records: bytes | memoryview | None) -> Iterator[BatchHead | None]:
 
     The last batch may be cut off by the limit of the answer: it is left out.
     """
+    for head, _ in batches_of(records):
+        yield head
+
+
+def batches_of(records: bytes | memoryview | None) -> Iterator[tuple[BatchHead | None, memoryview]]:
+    """The same with the bytes of each batch; of an old format, with all bytes that are left."""
     view = memoryview(records or b"")
     while len(view) >= _HEADER.size:
         _, length = _BEGINNING.unpack_from(view)
         if view[_MAGIC_AT] != _MAGIC:
-            yield None
+            yield None, view
             return
         size = _BEGINNING.size + length
         if size < _HEADER.size:
             raise ProtocolError(f"a batch in the answer to Fetch has a length of {length} bytes")
         if size > len(view):
             return
-        yield _head(view)
+        yield _head(view), view[:size]
         view = view[size:]
 
 

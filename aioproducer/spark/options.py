@@ -28,7 +28,7 @@ FAIL: Final = "fail"
 # Spark's own option, which arrives with the others.
 OF_SPARK: Final = frozenset({"checkpointlocation"})
 OURS: Final = (
-    "topic", "includeheaders", "delivery", "sink.id", "write.id", "marker.topic", "on.error", "secrets.folders", "secrets.env",
+    "topic", "includeheaders", "delivery", "sink.id", "write.id", "marker.topic", "ledger.topic", "on.error", "secrets.folders", "secrets.env",
 )  # fmt: skip
 # The users' spelling; Spark makes option names lower case.
 SPELT: Final[Mapping[str, str]] = {
@@ -41,6 +41,9 @@ INSTEAD: Final[Mapping[str, str]] = {
     "bootstrap.servers": "did you mean 'kafka.bootstrap.servers'?",
 }
 LONGEST_ID: Final = 200
+# The ledger of all sinks of a cluster, and the word for none.
+LEDGER: Final = "aioproducer-spark-marks"
+NONE: Final = "none"
 # Kafka's default of 128 KiB costs a task with many rows half of its rate.
 SEND_BUFFER: Final = "send.buffer.bytes"
 AS_THE_SYSTEM_LIKES: Final = "-1"
@@ -69,6 +72,8 @@ class SinkOptions:
     write_id: str | None = None
     # The topic of the offsets that mark committed work.
     marker_topic: str | None = None
+    # The compacted topic that keeps the marks; None: they are kept as long as brokers keep offsets.
+    ledger_topic: str | None = None
     # The topic for records that can never be written; None: they fail the write.
     dead_letters: str | None = None
     # As the user gave them. Executors make the configuration again: one with a password is not pickled.
@@ -139,6 +144,7 @@ def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:
         problems.append(
             "delivery=exactly-once marks completed work by offsets of a topic: set the option 'topic' or 'marker.topic'"
         )
+    ledger = _ledger(ours, guarantee, [topic, marker_topic, dead_letters], problems)
     if producer is None:
         return None
     return SinkOptions(
@@ -149,9 +155,24 @@ def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:
         ids.get("sink.id"),
         ids.get("write.id"),
         marker_topic,
+        ledger,
         dead_letters,
         given,
     )
+
+
+def _ledger(
+    ours: Mapping[str, str], guarantee: Guarantee, others: list[str | None], problems: list[str]
+) -> str | None:
+    if guarantee is not Guarantee.EXACTLY_ONCE:
+        return None
+    text = ours.get("ledger.topic", LEDGER)
+    if text.strip().lower() == NONE:
+        return None
+    name = _topic("ledger.topic", text, problems)
+    if name in others:
+        problems.append("ledger.topic: must be a topic of its own, because it is compacted")
+    return name
 
 
 def _unknown(name: str) -> str:

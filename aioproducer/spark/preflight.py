@@ -14,6 +14,8 @@ from aioproducer import (
     check_topics,
     fence,
 )
+from aioproducer.ledgers import Ledger
+from aioproducer.spark.exactly_once.ledger import ledger_topic
 from aioproducer.spark.exactly_once.markers import transactional_name
 from aioproducer.spark.options import SinkOptions, settings_of
 from aioproducer.spark.shipping.worker import this_worker
@@ -24,23 +26,25 @@ __all__ = ["check_kafka", "check_kafka_once"]
 ANSWER_TIMEOUT = 15.0
 
 
-def check_kafka(options: SinkOptions, name: str | None = None) -> None:
+def check_kafka(options: SinkOptions, name: str | None = None, *, is_stream: bool = False) -> None:
     """Raise an error that would fail every task; `name` is the base of the tasks' transactional ids, if it is known."""
-    this_worker().run(_check(options, name))
+    this_worker().run(_check(options, name, is_stream=is_stream))
 
 
 def check_kafka_once(options: SinkOptions, name: str | None = None) -> None:
     """The same for streams, whose sinks are made anew for every epoch, in two processes: the check runs once."""
     if (options, name) not in _checked:
-        check_kafka(options, name)
+        check_kafka(options, name, is_stream=True)
         _checked.add((options, name))
 
 
 _checked: set[tuple[SinkOptions, str | None]] = set()
 
 
-async def _check(options: SinkOptions, name: str | None) -> None:
+async def _check(options: SinkOptions, name: str | None, *, is_stream: bool) -> None:
     await _check_topics(options)
+    if options.ledger_topic is not None and (is_stream or options.write_id is not None):
+        await _require_ledger(options.ledger_topic, options.producer)
     if options.is_exactly_once and name is not None:
         # An id of the driver alone; an id of a task would fence that task.
         config = options.producer
@@ -60,6 +64,18 @@ async def _check_topics(options: SinkOptions) -> None:
         if error.topic is None:
             raise
         raise ConfigurationError(_told(error), cause=error) from error
+
+
+async def _require_ledger(name: str, config: ProducerConfig) -> None:
+    try:
+        async with Ledger(config, ledger_topic(name)) as ledger:
+            await ledger.require()
+    except (ConfigurationError, AuthorizationError) as error:
+        raise ConfigurationError(
+            f"exactly-once keeps its marks in the topic {name!r} (option ledger.topic): {error}. With ledger.topic=none brokers "
+            "forget marks after offsets.retention.minutes",
+            cause=error,
+        ) from error
 
 
 async def _ask(topics: list[str], config: ProducerConfig) -> None:

@@ -146,7 +146,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         facts = TaskFacts.here()
         facts.require_one_attempt_at_a_time()
         name, epoch = facts.sink_and_epoch(self._options.sink_id)
-        written = write_epoch(iterator, self._layout, self._options, (name, facts.partition), epoch)
+        written = write_epoch(
+            iterator,
+            self._layout,
+            self._options,
+            (name, facts.partition),
+            epoch,
+            is_query=self._options.sink_id is None,
+        )
         return Message(written, work=Work(name, facts.run))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's

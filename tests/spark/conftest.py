@@ -64,6 +64,7 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
     """An embedded cluster of two brokers with the topic `orders`, for tests without Spark."""
     async with EmbeddedKafka(2) as kafka:
         kafka.create_topic("orders", 1)
+        kafka.create_topic("aioproducer-spark-marks", 16, cleanup_policy="compact")
         yield kafka
 
 

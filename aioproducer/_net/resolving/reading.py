@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from aioproducer._net.resolving.leaders import EARLIEST, FIRST_BY_ID, LATEST
+from aioproducer._net.cluster.leaders import EARLIEST, FIRST_BY_ID, LATEST
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.resolving.known import STILL_SENT, known_verdict
 from aioproducer._state.resolving.search import NAMED_ONLY, NO_ANCHOR, OTHER_TOPIC, Search, Verdict, Wanted
@@ -15,10 +15,10 @@ from aioproducer.errors import KafkaError
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
+    from aioproducer._net.cluster.leaders import Leaders
     from aioproducer._net.cluster.metadata_task import Cluster
     from aioproducer._net.cluster.session import Session
     from aioproducer._net.connecting.connection.connection import Connection
-    from aioproducer._net.resolving.leaders import Leaders
     from aioproducer._state.cluster.facts import Node, TopicFacts
     from aioproducer._state.queues.batches import QueuedBatch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from aioproducer._net.resolving.leaders import Leaders
+from aioproducer._net.cluster.leaders import Leaders
 from aioproducer._net.resolving.reading import Reading
 from aioproducer._state.delivery.found import NOT_IDEMPOTENT
 from aioproducer._state.resolving.known import known_verdict

@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from aioproducer.documentation import page
 from aioproducer.spark.auditing.bruteforce import Counted
 from aioproducer.spark.auditing.onepass import Piece, put_together
 from aioproducer.spark.auditing.seen import SHOWN, Seen
@@ -76,7 +77,12 @@ class Verdict:
             ("seconds", f"{self.seconds:.1f}"),
         ]  # fmt: skip
         width = max(len(name) for name, _ in rows)
-        return "\n".join([*(f"{name:<{width}}  {value}" for name, value in rows), *self.problems])
+        lines = [*(f"{name:<{width}}  {value}" for name, value in rows), *self.problems]
+        if self.doubled and self.isolation == "read_committed":
+            lines.append(
+                f"for what doubles records that were written exactly once, see {page('spark.md#failures')}"
+            )
+        return "\n".join(lines)
 
 
 def judge(

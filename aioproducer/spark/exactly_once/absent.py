@@ -14,7 +14,14 @@ import anyio
 from aioproducer import ProducerConfig, ProtocolError, fence, list_transactions
 from aioproducer.documentation import page
 from aioproducer.spark.exactly_once.jobs import LOOKS, SECONDS_BETWEEN_LOOKS
-from aioproducer.spark.exactly_once.markers import OtherRowsError, Place, marks_at, transactional_name
+from aioproducer.spark.exactly_once.markers import (
+    Mark,
+    OtherRowsError,
+    Place,
+    marks_at,
+    marks_kept,
+    transactional_name,
+)
 from aioproducer.spark.options import SinkOptions, settings_of
 from aioproducer.spark.shipping.summary import log
 
@@ -35,25 +42,33 @@ def may_be_repeated(name: str, run: str | None, epoch: int) -> bool:
 async def require_no_absent_tasks(options: SinkOptions, name: str, epoch: int, tasks: int) -> None:
     """Raise if a task with a number above those of this run has committed rows of this epoch, or of a later one.
 
-    Such tasks are fenced first: none of them can commit afterwards.
+    Such tasks are fenced first: none of them can commit afterwards. The ledger also has the marks of tasks that brokers
+    no longer list.
     """
     assert options.marker_topic is not None  # noqa: S101  # the options were checked
     config, prefix = options.producer, f"{transactional_name(name)}-"
+    marks: list[tuple[Place, Mark]] = []
     try:
         numbers = await _tasks_listed(config, prefix, epoch, tasks)
     except ProtocolError as error:
         log.warning(
-            "an epoch that is repeated with fewer tasks than before is not detected: the brokers do not list transactional ids "
+            "an epoch that is repeated with fewer tasks than before is %s: the brokers do not list transactional ids "
             "(Kafka 3.0 and later do): %s",
+            "not detected" if options.ledger_topic is None else "detected only where those tasks have ended",
             error,
         )
-        return
-    names = [f"{prefix}{number}" for number in sorted(numbers) if number >= tasks]
-    if not names:
-        return
-    await fence(names, config.bootstrap_servers, **settings_of(config))
-    marks = await marks_at([Place(each, options.marker_topic) for each in names], config)
-    late = [place.name for place, mark in marks if mark.epoch >= epoch]
+    else:
+        names = [f"{prefix}{number}" for number in sorted(numbers) if number >= tasks]
+        if names:
+            await fence(names, config.bootstrap_servers, **settings_of(config))
+            marks += await marks_at([Place(each, options.marker_topic) for each in names], config)
+    if options.ledger_topic is not None:
+        marks += [
+            (place, mark)
+            for place, mark in await marks_kept(options.ledger_topic, prefix, options.marker_topic, config)
+            if _number(place.name, prefix) >= tasks
+        ]
+    late = sorted({place.name for place, mark in marks if mark.epoch >= epoch})
     if late:
         raise OtherRowsError(
             f"epoch {epoch} was repeated with {tasks} tasks, and {late[0]!r}, which is not one of them, has committed rows of it "

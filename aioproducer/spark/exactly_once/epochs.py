@@ -13,6 +13,7 @@ from aioproducer.spark.exactly_once.rounds import write_in_rounds
 from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Shipment, Written
+from aioproducer.spark.shipping.summary import log
 from aioproducer.spark.shipping.tasks import begun
 from aioproducer.spark.shipping.worker import this_worker
 
@@ -25,11 +26,19 @@ def write_epoch(
     options: SinkOptions,
     task: tuple[str, int],
     epoch: int,
+    *,
+    is_query: bool = False,
 ) -> Written:
-    """Commit the rows of a task, which has this name and number, with their mark, unless an earlier attempt has."""
+    """Commit the rows of a task, which has this name and number, with their mark, unless an earlier attempt has.
+
+    `is_query`: the name is the id of a query, all of whose epochs have marks, from the first on.
+    """
     assert options.marker_topic is not None  # noqa: S101  # the options were checked
     name, number = task
-    first, place = (Place(f"{transactional_name(name)}-{at}", options.marker_topic) for at in (0, number))
+    first, place = (
+        Place(f"{transactional_name(name)}-{at}", options.marker_topic, options.ledger_topic)
+        for at in (0, number)
+    )
     worker = this_worker()
     batches = begun(batches)
 
@@ -40,8 +49,9 @@ def write_epoch(
         mark = await place.read(producer)
         if mark is None or mark.epoch < epoch - 1:
             # This task was not in the previous epoch, but the first task was: its mark may show that the checkpoint was
-            # set back.
-            await _require_not_set_back(producer, first, epoch)
+            # set back, or that marks are lost.
+            of_first = mark if first == place else await first.read(producer)
+            _require_previous_epoch(first, of_first, epoch, is_query=is_query)
         return producer, mark
 
     async def begin(refused: Mapping[int, KafkaError]) -> Shipment:
@@ -52,27 +62,49 @@ def write_epoch(
         await producer.abort_transaction()
 
     async def commit(mark: Mark) -> None:
-        await producer.send_offsets_to_transaction(place.offsets(mark), place.name)
+        await place.write(producer, mark.as_offset())
         await producer.commit_transaction()
+
+    async def move(mark: Mark) -> None:
+        await producer.begin_transaction()
+        await commit(mark)
 
     try:
         producer, mark = worker.run(taken_over())
         seen = Fingerprint()
         if mark is not None and mark.epoch >= epoch:
-            return _found(batches, layout, options, place, epoch, mark)
+            written = _found(batches, layout, options, place, epoch, mark)
+            if options.ledger_topic not in (None, mark.ledger):
+                # Of an older version, or of another ledger: this epoch may be repeated once more, when its offset is
+                # forgotten.
+                worker.run(move(Mark(epoch, str(mark.fingerprint), mark.topic, options.ledger_topic)))
+            return written
         rows = counted(batches, layout, seen)
         written = write_in_rounds(worker, rows, begin, undo, sets_aside=options.dead_letters is not None)
-        worker.run(commit(Mark(epoch, str(seen), options.topic)))
+        worker.run(commit(Mark(epoch, str(seen), options.topic, options.ledger_topic)))
         return written
     except BaseException:
         worker.run(worker.forget(options.producer))
         raise
 
 
-async def _require_not_set_back(producer: Producer[Any, Any], first: Place, epoch: int) -> None:
-    mark = await first.read(producer)
+def _require_previous_epoch(first: Place, mark: Mark | None, epoch: int, *, is_query: bool) -> None:
+    """Raise if the mark of the first task, which is in every epoch, is of a later epoch, or is missing."""
     if mark is not None and mark.epoch > epoch:
         raise _set_back(first, mark, epoch)
+    if epoch == 0 or (mark is not None and mark.epoch >= epoch - 1):
+        return
+    last = "has no mark at all" if mark is None else f"has no mark since epoch {mark.epoch}"
+    what = (
+        f"this task writes epoch {epoch}, and {first.name!r} {last}: marks were lost (the ledger was deleted, or brokers "
+        "forgot marks of an older version), or the last epochs were written without exactly-once"
+    )
+    if is_query:
+        raise StateError(
+            f"{what}. If epoch {epoch} was committed, its rows would be doubled, so this task has written nothing. To write it, "
+            f"set a new sink.id; see {page('spark.md#lost-marks')}"
+        )
+    log.warning("%s. If epoch %d was committed before, its rows are doubled", what, epoch)
 
 
 def _set_back(place: Place, mark: Mark, epoch: int) -> StateError:

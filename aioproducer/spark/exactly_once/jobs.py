@@ -28,7 +28,6 @@ from aioproducer import (
     Outcome,
     Producer,
     ProducerConfig,
-    TopicPartition,
     Transaction,
     TransactionAbortedError,
     TransactionError,
@@ -39,7 +38,13 @@ from aioproducer import (
 )
 from aioproducer.spark.exactly_once.epochs import counted
 from aioproducer.spark.exactly_once.fingerprint import Fingerprint
-from aioproducer.spark.exactly_once.markers import Mark, OtherRowsError, Place, marks_at, transactional_name
+from aioproducer.spark.exactly_once.markers import (
+    Mark,
+    OtherRowsError,
+    Place,
+    marks_at,
+    transactional_name,
+)
 from aioproducer.spark.exactly_once.rounds import write_in_rounds
 from aioproducer.spark.facts import TaskFacts
 from aioproducer.spark.options import SinkOptions, settings_of, with_time_for_a_job
@@ -128,7 +133,9 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
 
     async def leave_open(written: Written) -> LeftOpen:
         if options.write_id:
-            transaction.send_offsets(place.offsets(Mark(THE_ONLY, str(seen), options.topic)), place.name)
+            note = Mark(THE_ONLY, str(seen), options.topic, place.ledger).as_offset()
+            await place.keep(producer, note)
+            transaction.send_offsets({place.where: note}, place.name)
         return LeftOpen(written, await transaction.detach())
 
     try:
@@ -166,7 +173,8 @@ class Job:
     def place(self, partition: int) -> Place:
         """The place of the marks of a task."""
         assert self.options.marker_topic is not None  # noqa: S101  # the options were checked
-        return Place(f"{self.name}-{partition}", self.options.marker_topic)
+        ledger = None if self.options.write_id is None else self.options.ledger_topic
+        return Place(f"{self.name}-{partition}", self.options.marker_topic, ledger)
 
     def transactional_id(self, partition: int, attempt: int | str) -> str:
         """The transactional id of an attempt of a task."""
@@ -197,9 +205,7 @@ class Job:
 
     async def require_going_on(self, producer: Producer[Any, Any]) -> None:
         """Raise in a task that begins after the driver's abort; such a task does nothing with its transactional id."""
-        place = self._driver
-        where = TopicPartition(place.topic, 0)
-        found = (await producer.committed_offsets(place.name, [where])).get(where)
+        found = await self._driver.note(producer)
         if found is not None and found.metadata == self.run:
             raise TransactionAbortedError("the driver has aborted the job of this task", retriable=False)
 
@@ -212,7 +218,7 @@ class Job:
     @property
     def _driver(self) -> Place:
         """The place of the driver's verdict; also its transactional id, which only the driver of another run fences."""
-        return attrs.evolve(self.place(0), name=f"{self.name}-driver")
+        return attrs.evolve(self.place(0), name=f"{self.name}-driver", ledger=None)
 
     async def _abort(self) -> None:
         # In this order: a task that takes its id after the fence finds the verdict, and a task that has it already is
@@ -233,12 +239,13 @@ class Job:
                 await self._require_no_other_note(producer)
             for first in range(0, len(notes), IN_ONE):
                 async with producer.transaction() as transaction:
-                    for place, note in notes[first : first + IN_ONE]:
-                        transaction.send_offsets({TopicPartition(place.topic, 0): note}, place.name)
+                    some = notes[first : first + IN_ONE]
+                    for place, note in some:
+                        transaction.send_offsets({place.where: note}, place.name)
+                    await asyncio.gather(*(place.keep(producer, note) for place, note in some))
 
     async def _require_no_other_note(self, producer: Producer[Any, Any]) -> None:
-        where = TopicPartition(self._tasks.topic, 0)
-        found = (await producer.committed_offsets(self._tasks.name, [where])).get(where)
+        found = await self._tasks.note(producer)
         if found is not None and found.metadata != self.note_before:
             raise _taken_over("nothing of this run was committed", self.options)
 
@@ -322,10 +329,11 @@ class Job:
     async def _marks_found(
         self, left: Sequence[TransactionHandle | None]
     ) -> list[tuple[Place, OffsetAndMetadata]]:
-        """The marks of tasks that an earlier run has committed; written again, so that none expires before the others."""
+        """The marks of tasks that an earlier run has committed; written again, so that none of an older version expires."""
         written = {one.transactional_id.rpartition("-")[0] for one in left if one is not None}
         places = [place for place in map(self.place, range(len(left))) if place.name not in written]
-        return [(place, mark.as_offset()) for place, mark in await marks_at(places, self.options.producer)]
+        marks = await marks_at(places, self.options.producer)
+        return [(place, attrs.evolve(mark, ledger=place.ledger).as_offset()) for place, mark in marks]
 
     async def _require_same_tasks(self, tasks: int, *, found: bool) -> None:
         """Raise if an earlier run committed tasks, and had another number of them; `found`: some marks exist."""
@@ -391,9 +399,13 @@ class Job:
 
     def _remedy(self) -> str:
         if self.options.write_id:
+            forgotten = (
+                " within offsets.retention.minutes (7 days by default on brokers)"
+                if self.options.ledger_topic is None
+                else ""
+            )
             return (
-                "run the job again with the same write.id within offsets.retention.minutes (7 days by default on brokers): "
-                "committed tasks are not written again"
+                f"run the job again with the same write.id{forgotten}: committed tasks are not written again"
             )
         return (
             "the others are committed: only a job with a write.id can be run again without duplicating them"

@@ -1,4 +1,4 @@
-"""The mark of a transaction: the rows of a task that it committed, as an offset of a group of its own.
+"""The mark of a transaction: the rows of a task that it committed, as an offset of a group of its own and in the ledger.
 
 The mark is committed with the rows, so it exists if and only if they do. A repeated task first fences the previous owner of its
 transactional id, then reads the mark: in the other order, a zombie could commit in between.
@@ -23,14 +23,27 @@ from aioproducer import (
     committed_offsets,
 )
 from aioproducer.documentation import page
+from aioproducer.ledgers import Ledger
 from aioproducer.spark.exactly_once.fingerprint import Fingerprint
+from aioproducer.spark.exactly_once.ledger import (
+    all_partitions,
+    is_of,
+    kept,
+    key_of,
+    ledger_topic,
+    note_of,
+    partition_of,
+    place_of,
+    value_of,
+)
 from aioproducer.spark.options import settings_of
 
-__all__ = ["Mark", "OtherRowsError", "Place", "marks_at", "transactional_name"]
+__all__ = ["Mark", "OtherRowsError", "Place", "marks_at", "marks_kept", "notes_at", "transactional_name"]
 
 # Brokers accept at most 4,095 bytes.
 PRINT: Final = "fingerprint"
 TOPIC: Final = "topic"
+LEDGER: Final = "ledger"
 # No topic has this name: the mark is of a version that did not store the topic.
 NOT_SAID: Final = ""
 AT_ONCE: Final = 20
@@ -53,22 +66,48 @@ class Place:
 
     name: str
     topic: str
+    # The topic of the ledger; None: marks are offsets only.
+    ledger: str | None = None
+
+    @property
+    def key(self) -> bytes:
+        """The key of the mark in the ledger."""
+        return key_of(self.name, self.topic)
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition that the offset is committed for."""
+        return TopicPartition(self.topic, 0)
 
     async def read(self, producer: Producer[Any, Any]) -> Mark | None:
         """The last mark; valid if no other producer can commit another one."""
-        where = TopicPartition(self.topic, 0)
-        found = (await producer.committed_offsets(self.name, [where])).get(where)
+        found = await self.note(producer)
         return None if found is None else Mark.of(found)
 
-    async def look_up(self, config: ProducerConfig) -> OffsetAndMetadata | None:
-        """The committed offset, read without a producer."""
-        where = TopicPartition(self.topic, 0)
-        asking = committed_offsets(self.name, [where], config.bootstrap_servers, **settings_of(config))
-        return (await asking).get(where)
+    async def note(self, producer: Producer[Any, Any]) -> OffsetAndMetadata | None:
+        """The mark as it was written."""
+        found = (await producer.committed_offsets(self.name, [self.where])).get(self.where)
+        if found is None and self.ledger is not None:
+            ledger = Ledger.of(producer, ledger_topic(self.ledger))
+            return (await kept(ledger, [self])).get(self)
+        return found
 
-    def offsets(self, mark: Mark) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The argument of `send_offsets`."""
-        return {TopicPartition(self.topic, 0): mark.as_offset()}
+    async def look_up(self, config: ProducerConfig) -> OffsetAndMetadata | None:
+        """The mark as it was written, read without a producer."""
+        found = await notes_at([self], config)
+        return found.get(self)
+
+    async def write(self, producer: Producer[Any, Any], note: OffsetAndMetadata) -> None:
+        """Make the mark a part of the open transaction."""
+        offsets = producer.send_offsets_to_transaction({self.where: note}, self.name)
+        await asyncio.gather(offsets, self.keep(producer, note))
+
+    async def keep(self, producer: Producer[Any, Any], note: OffsetAndMetadata) -> None:
+        """Make the record of the ledger a part of the open transaction, without the offset."""
+        if self.ledger is not None:
+            await producer.send_and_wait(
+                self.ledger, value_of(note), key=self.key, partition=partition_of(self.key)
+            )
 
 
 @attrs.frozen
@@ -79,19 +118,26 @@ class Mark:
     fingerprint: str
     # None: each row names its topic, and the fingerprint includes it.
     topic: str | None
+    # The topic of the ledger that has the mark as well; None for marks of older versions.
+    ledger: str | None = None
 
     @classmethod
     def of(cls, found: OffsetAndMetadata) -> Self:
         """The mark of a committed offset."""
         try:
             facts = json.loads(found.metadata)
-            return cls(found.offset - 1, str(facts[PRINT]), facts.get(TOPIC, NOT_SAID))
+            return cls(found.offset - 1, str(facts[PRINT]), facts.get(TOPIC, NOT_SAID), facts.get(LEDGER))
         except (ValueError, KeyError, TypeError):
             return cls(found.offset - 1, f"unreadable: {found.metadata[:80]}", NOT_SAID)
 
     def as_offset(self) -> OffsetAndMetadata:
         """The mark as an offset: the next epoch, and the rest as JSON."""
-        return OffsetAndMetadata(self.epoch + 1, json.dumps({PRINT: self.fingerprint, TOPIC: self.topic}))
+        facts = {PRINT: self.fingerprint, TOPIC: self.topic}
+        if self.ledger is not None:
+            facts[LEDGER] = self.ledger
+        if self.topic == NOT_SAID:
+            del facts[TOPIC]
+        return OffsetAndMetadata(self.epoch + 1, json.dumps(facts))
 
     def require_same(self, found: Fingerprint, topic: str | None, place: Place) -> None:
         """Raise unless these are the committed rows, for the same topic."""
@@ -111,14 +157,39 @@ class Mark:
 
 async def marks_at(places: Iterable[Place], config: ProducerConfig) -> list[tuple[Place, Mark]]:
     """The places that have a mark, each with its mark."""
+    return [(place, Mark.of(note)) for place, note in (await notes_at(places, config)).items()]
+
+
+async def notes_at(places: Iterable[Place], config: ProducerConfig) -> dict[Place, OffsetAndMetadata]:
+    """The marks as they were written: the offsets, and of the ledger those that have no offset."""
     limiter = anyio.CapacityLimiter(AT_ONCE)
+    found: dict[Place, OffsetAndMetadata] = {}
+    forgotten: dict[str, list[Place]] = {}
 
-    async def one(place: Place) -> tuple[Place, OffsetAndMetadata | None]:
+    async def one(place: Place) -> None:
         async with limiter:
-            return place, await place.look_up(config)
+            asking = committed_offsets(
+                place.name, [place.where], config.bootstrap_servers, **settings_of(config)
+            )
+            note = (await asking).get(place.where)
+        if note is not None:
+            found[place] = note
+        elif place.ledger is not None:
+            forgotten.setdefault(place.ledger, []).append(place)
 
-    found = await asyncio.gather(*map(one, places))
-    return [(place, Mark.of(offset)) for place, offset in found if offset is not None]
+    await asyncio.gather(*map(one, places))
+    for name, of_ledger in forgotten.items():
+        async with Ledger(config, ledger_topic(name)) as ledger:
+            found |= await kept(ledger, of_ledger)
+    return found
+
+
+async def marks_kept(name: str, prefix: str, topic: str, config: ProducerConfig) -> list[tuple[Place, Mark]]:
+    """All marks in a ledger of groups whose names begin so, for this topic of marks."""
+    async with Ledger(config, ledger_topic(name)) as ledger:
+        found = await ledger.last_values(all_partitions(), is_of(prefix, topic))
+    places = ((place_of(key), value) for key, value in found.items())
+    return [(Place(*at, name), Mark.of(note_of(value))) for at, value in places if at is not None]
 
 
 def _named(topic: str | None) -> str:

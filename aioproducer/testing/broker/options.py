@@ -28,6 +28,8 @@ class Options:
     """Seconds after which a partition forgets a producer, as `producer.id.expiration.ms`."""
     transactional_id_expiration: float = 604_800.0
     """Seconds after which the coordinators forget a transactional id that is not used, as `transactional.id.expiration.ms`."""
+    offsets_retention: float = 604_800.0
+    """Seconds after which a group without members forgets an offset, as `offsets.retention.minutes`."""
     validate_records: bool = False
     """Parse each produced batch and refuse what does not agree with its header (slow)."""
     max_request_bytes: int = 104_857_600

@@ -11,6 +11,8 @@ _ASIDE: Final = "tests/spark/shipping/test_set_aside.py"
 _COLUMNS: Final = "tests/spark/shipping/test_columns.py"
 _FINGERPRINT: Final = "tests/spark/exactly_once/test_fingerprint.py"
 _OPTIONS: Final = "tests/spark/test_options.py"
+_LEDGER: Final = "tests/spark/exactly_once/test_ledger.py"
+_LAST_VALUES: Final = "tests/state/ledgers/test_last_values.py"
 
 _mutant = Kind("exactly once")
 
@@ -230,5 +232,54 @@ EXACTLY_ONCE: Final = (
         "if on_error == FAIL",
         "on.error=FAIL sets rows aside in a topic named FAIL, which brokers may create.",
         f"{_OPTIONS}::test_words_are_read_without_regard_to_case",
+    ),
+    _mutant(
+        "forgotten-offset-taken-for-no-mark",
+        "spark/exactly_once/markers.py",
+        "        if found is None and self.ledger is not None:\n",
+        "        if False:\n",
+        "A query stands still until brokers have forgotten its offsets, and its last epoch is doubled.",
+        f"{_LEDGER}::test_an_epoch_that_is_repeated_after_the_offsets_are_forgotten",
+    ),
+    _mutant(
+        "aborted-mark-taken-for-committed",
+        "_state/ledgers/last_values.py",
+        "            if committed and noted[0]",
+        "            if noted[0]",
+        "A fenced attempt has written a mark: its successor skips rows that were never committed.",
+        _LAST_VALUES,
+        f"{_LEDGER}::test_an_attempt_that_was_aborted_has_left_no_mark",
+    ),
+    _mutant(
+        "partition-of-a-mark-by-chance",
+        "spark/exactly_once/ledger.py",
+        "    return zlib.crc32(key) % PARTITIONS",
+        "    return hash(key) % PARTITIONS",
+        "Each process looks for marks in other partitions, and finds none.",
+        f"{_LEDGER}::test_marks_stay_where_they_are",
+    ),
+    _mutant(
+        "older-marks-stay-where-they-expire",
+        "spark/exactly_once/epochs.py",
+        "            if options.ledger_topic not in (None, mark.ledger):\n",
+        "            if False:\n",
+        "A mark of an older version is found and not moved; the next repeat, after a pause, doubles the epoch.",
+        f"{_LEDGER}::test_marks_of_an_older_version_move_to_the_ledger",
+    ),
+    _mutant(
+        "lost-marks-taken-for-a-new-query",
+        "spark/exactly_once/epochs.py",
+        "    if is_query:\n",
+        "    if False:\n",
+        "The ledger was deleted, or an older version stood still for too long: the last epoch is doubled without an error.",
+        f"{_LEDGER}::test_marks_that_are_lost_are_noticed_in_a_query",
+    ),
+    _mutant(
+        "mark-of-another-epoch-before-the-end-of-its-transaction",
+        "_state/ledgers/last_values.py",
+        "        return any(self._open.values())",
+        "        return False",
+        "A mark whose transaction is being committed is overlooked, and its rows are written again.",
+        _LAST_VALUES,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from aioproducer.spark.auditing.bruteforce import Counted
@@ -53,3 +54,12 @@ def test_altered_values_that_one_method_has_not_found(altered: tuple[int, int]) 
     assert not verdict.is_clean
     assert not verdict.agree
     assert "the two methods disagree" in verdict.as_table()
+
+
+def test_doubled_records_lead_to_their_causes() -> None:
+    """For readers of committed records; others also see the copies of aborted attempts."""
+    verdict = verdict_of([0, 1, 2], 3)
+    causes = "docs/spark.md#failures"
+    assert causes not in verdict.as_table()
+    assert causes in attrs.evolve(verdict, doubled=1).as_table()
+    assert causes not in attrs.evolve(verdict, doubled=1, isolation="read_uncommitted").as_table()

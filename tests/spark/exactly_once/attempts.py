@@ -60,11 +60,19 @@ def seen(kafka: EmbeddedKafka) -> list[bytes | None]:
 
 
 async def epoch_written(
-    options: SinkOptions, epoch: int, *values: bytes, partition: int = 0, name: str = "query"
+    options: SinkOptions,
+    epoch: int,
+    *values: bytes,
+    partition: int = 0,
+    name: str = "query",
+    is_query: bool = False,
 ) -> Written:
     """The commit message of a task of a stream."""
     layout = Layout.of(SCHEMA, options)
-    return await asyncio.to_thread(write_epoch, rows(*values), layout, options, (name, partition), epoch)
+    task = (name, partition)
+    return await asyncio.to_thread(
+        write_epoch, rows(*values), layout, options, task, epoch, is_query=is_query
+    )
 
 
 async def states(kafka: EmbeddedKafka) -> set[str]:

@@ -483,7 +483,7 @@ async def test_a_listing_that_leaves_out_tasks_of_the_run_itself_is_asked_for_ag
     kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture, times: int
 ) -> None:
     """The coordinator is being elected: it may also have tasks of an earlier run."""
-    options = options_for(kafka)
+    options = options_for(kafka, **{"ledger.topic": "none"})
     await epoch_written(options, 0, b"c", partition=2)
     for partition, value in enumerate((b"a", b"bc")):
         await epoch_written(options, 0, value, partition=partition)
@@ -517,8 +517,8 @@ async def test_a_task_that_nobody_repeats_commits_nothing_behind_the_check(kafka
 async def test_brokers_that_do_not_list_transactions(
     kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Before Kafka 3.0 there is only a warning."""
-    options = options_for(kafka)
+    """Before Kafka 3.0 there is only a warning without a ledger."""
+    options = options_for(kafka, **{"ledger.topic": "none"})
     await epoch_written(options, 0, b"a")
     kafka.limit_version("ListTransactions", 99, 99)
     await checked(options, 0, 0)

@@ -97,7 +97,7 @@ class Cluster:
     topics: dict[str, Topic] = attrs.field(factory=dict, init=False)
     topics_by_id: dict[bytes, Topic] = attrs.field(factory=dict, init=False)
     hidden: set[tuple[str, int | None]] = attrs.field(factory=set, init=False)
-    groups: Groups = attrs.field(factory=Groups, init=False)
+    groups: Groups = attrs.field(init=False)
     coordinators: Coordinators = attrs.field(factory=Coordinators, init=False)
     transactions: Transactions = attrs.field(init=False)
     metrics: ClientMetrics = attrs.field(init=False)
@@ -114,6 +114,7 @@ class Cluster:
     def __attrs_post_init__(self) -> None:
         self.requests = deque(maxlen=self.options.history)
         self.transaction_version = self.options.transaction_version
+        self.groups = Groups(self.clock, self.options.offsets_retention)
         self.transactions = Transactions(
             self.new_producer_id,
             self.clock,

@@ -5,7 +5,7 @@ Groups are not rebalanced here: a test sets their members. The checks are those 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import attrs
@@ -28,6 +28,8 @@ class CommittedOffset:
     metadata: str | None
     number: int = 0
     """Counts the offsets of the cluster: of two, the later one is valid, also if it was committed first."""
+    committed_at: float = 0.0
+    """The time of the request, of which the retention counts."""
 
 
 @attrs.define
@@ -56,6 +58,14 @@ class Group:
         """Whether this producer has offsets here in its open transaction."""
         known = self.pending.get(producer_id)
         return known is not None and known.epoch == epoch
+
+    def forget(self, before: float) -> None:
+        """Forget offsets that were committed by this time, unless the group has members or an open transaction for them."""
+        if self.members:
+            return
+        for partition, noted in list(self.committed.items()):
+            if noted.committed_at <= before and not self.is_unstable(partition):
+                del self.committed[partition]
 
     def member_error(self, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
         """Whether this member may commit in a transaction (KIP-447). A commit without a member may."""
@@ -92,12 +102,18 @@ class Group:
 class Groups:
     """All groups of the cluster, by name."""
 
+    clock: Callable[[], float]
+    retention: float
+    """Seconds after which an offset of a group without members is forgotten, as `offsets.retention.minutes`."""
     _known: dict[str, Group] = attrs.field(factory=dict, init=False)
     _noted: int = attrs.field(default=0, init=False)
 
     def get(self, name: str) -> Group | None:
         """The group, or None if no offset and no member was ever set."""
-        return self._known.get(name)
+        group = self._known.get(name)
+        if group is not None:
+            group.forget(self.clock() - self.retention)
+        return group
 
     def make(self, name: str) -> Group:
         """The group; it is created if it does not exist."""
@@ -111,7 +127,7 @@ class Groups:
     def noted(self, offset: int, leader_epoch: int, metadata: str | None) -> CommittedOffset:
         """The next number."""
         self._noted += 1
-        return CommittedOffset(offset, leader_epoch, metadata, self._noted)
+        return CommittedOffset(offset, leader_epoch, metadata, self._noted, self.clock())
 
     def end(self, producer_id: int, *, commit: bool) -> None:
         """End a producer's transaction in all groups."""

@@ -1,0 +1,1 @@
+"""Ledgers: compacted topics, created, checked and read back."""
