@@ -40,7 +40,7 @@ class LastValues:
     @property
     def is_undecided(self) -> bool:
         """Whether a wanted key is in a transaction without an end."""
-        return any(self._open.values())
+        return bool(self._open)
 
     def read(self, records: bytes | memoryview | None) -> None:
         """The next batches of the log, from an answer to Fetch."""
@@ -55,16 +55,21 @@ class LastValues:
 
     def _one(self, head: BatchHead, batch: memoryview) -> None:
         if head.is_control:
-            self._ended(head.producer_id, commits(head, batch))
+            # Most transactions have no wanted key.
+            if head.producer_id in self._open:
+                self._ended(head.producer_id, commits(head, batch))
             return
-        noted = self._open.setdefault(head.producer_id, {}) if is_transactional(batch) else self._committed
         for record in records_of(head, batch):
             if record.key is not None and self._wanted(record.key):
+                noted = self._noted(head, batch)
                 noted[record.key] = (record.offset, record.value)
+
+    def _noted(self, head: BatchHead, batch: memoryview) -> dict[bytes, tuple[int, bytes | None]]:
+        return self._open.setdefault(head.producer_id, {}) if is_transactional(batch) else self._committed
 
     def _ended(self, producer_id: int, committed: bool | None) -> None:
         if committed is None:
             return
-        for key, noted in self._open.pop(producer_id, {}).items():
+        for key, noted in self._open.pop(producer_id).items():
             if committed and noted[0] > self._committed.get(key, (-1, None))[0]:
                 self._committed[key] = noted

@@ -277,7 +277,7 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "mark-of-another-epoch-before-the-end-of-its-transaction",
         "_state/ledgers/last_values.py",
-        "        return any(self._open.values())",
+        "        return bool(self._open)",
         "        return False",
         "A mark whose transaction is being committed is overlooked, and its rows are written again.",
         _LAST_VALUES,

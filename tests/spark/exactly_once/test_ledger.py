@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from aioproducer import (
+    AuthorizationError,
     ConfigurationError,
     MetadataTimeoutError,
     OffsetAndMetadata,
@@ -241,6 +242,58 @@ async def test_an_open_transaction_of_another_sink_hides_no_mark(kafka: Embedded
             LEDGER, partition_of(key)
         )
         await slow.abort_transaction()
+    await forgotten(options)
+
+
+@pytest.mark.parametrize(
+    ("api", "error"),
+    [
+        ("Fetch", "NOT_LEADER_OR_FOLLOWER"),
+        ("Fetch", "UNKNOWN_TOPIC_ID"),
+        ("ListOffsets", "OFFSET_NOT_AVAILABLE"),
+        ("ListOffsets", None),
+        ("Fetch", None),
+    ],
+)
+async def test_a_ledger_whose_leader_moves_is_asked_again(
+    kafka: EmbeddedKafka, clock: Time, api: str, error: str | None
+) -> None:
+    """A new leader, one that does not know the end of the log yet, and a connection that ends."""
+    options = options_for(kafka)
+    await epoch_written(options, 0, b"a")
+    clock.stands_still()
+    if error is None:
+        kafka.faults.cut(api=api)
+    else:
+        kafka.faults.error(error, api=api, times=2)
+    assert (await epoch_written(options, 0, b"a")).skipped == 1
+    await forgotten(options)
+
+
+async def test_a_ledger_that_may_not_be_read(kafka: EmbeddedKafka) -> None:
+    """The task fails at once, and writes nothing."""
+    options = options_for(kafka)
+    await epoch_written(options, 0, b"a")
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="ListOffsets", topic=LEDGER, times=None)
+    with pytest.raises(AuthorizationError, match="may not read this topic"):
+        await epoch_written(options, 0, b"b", partition=1)
+    assert seen(kafka) == [b"a"]
+    await forgotten(options)
+
+
+async def test_a_ledger_whose_first_records_are_gone(kafka: EmbeddedKafka, clock: Time) -> None:
+    """An operator has deleted records: what is left is read."""
+    options = options_for(kafka)
+    for epoch in range(3):
+        await epoch_written(options, epoch, b"a")
+    where = partition_of(Place(GROUP, TOPIC, LEDGER).key)
+    kafka.faults.delete_records(LEDGER, where, 3)
+    clock.stands_still()
+    assert (await epoch_written(options, 2, b"a")).skipped == 1
+    kafka.faults.delete_records(LEDGER, where, kafka.high_watermark(LEDGER, where))
+    clock.stands_still()
+    with pytest.raises(StateError, match="has no mark at all"):
+        await epoch_written(options, 2, b"a", is_query=True)
     await forgotten(options)
 
 

@@ -47,8 +47,9 @@ def forget_groups(servers: str, prefix: str) -> None:
     """The groups of these names are deleted, with their offsets."""
     admin = AdminClient({"bootstrap.servers": servers})
     names = [group.group_id for group in admin.list_consumer_groups().result().valid]
-    for deleted in admin.delete_consumer_groups([one for one in names if one.startswith(prefix)]).values():
-        deleted.result()
+    for name in names:
+        if name.startswith(prefix):
+            admin.delete_consumer_groups([name])[name].result()
 
 
 @pytest.fixture(scope="module")
