@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import attrs
 import pytest
@@ -432,6 +433,13 @@ async def test_the_topic_is_created(kafka: EmbeddedKafka) -> None:
     await checked(options_for(kafka))
     await asyncio.to_thread(check_kafka, options_for(kafka, **NAMED, **{"ledger.topic": "named"}))
     assert kafka.topics["named"] == 16
+
+
+def test_the_command_that_creates_the_topic() -> None:
+    """The page has the command of the error."""
+    page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+    command = ledger_topic(LEDGER).creation().replace("<broker>", "localhost:9092")
+    assert command in page.replace("\\\n    ", "")
 
 
 async def test_a_topic_that_would_forget_marks_is_refused(kafka: EmbeddedKafka) -> None:
