@@ -13,7 +13,7 @@ from aioproducer import TransactionHandle, list_transactions
 from aioproducer.spark.exactly_once.epochs import write_epoch
 from aioproducer.spark.exactly_once.jobs import Job, LeftOpen, write_and_leave_open
 from aioproducer.spark.facts import TaskFacts
-from aioproducer.spark.options import SinkOptions, read_options
+from aioproducer.spark.options import LEDGER, SinkOptions, read_options
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Written
 from aioproducer.spark.shipping.worker import this_worker
@@ -32,6 +32,11 @@ def options_for(kafka: EmbeddedKafka, **more: str) -> SinkOptions:
             **more,
         }
     )
+
+
+def create_ledger(kafka: EmbeddedKafka) -> None:
+    """The topic of the marks, which the checks of a driver create."""
+    kafka.create_topic(LEDGER, 16, cleanup_policy="compact")
 
 
 def rows(*values: bytes) -> Iterator[pa.RecordBatch]:

@@ -32,6 +32,7 @@ from aioproducer.spark.shipping.worker import this_worker
 from aioproducer.testing import Allow, EmbeddedKafka
 from tests.spark.exactly_once.attempts import (
     TOPIC,
+    create_ledger,
     epoch_written,
     forgotten,
     handles,
@@ -73,7 +74,7 @@ async def kafka(clock: Time, request: pytest.FixtureRequest) -> AsyncIterator[Em
         2, clock=clock, transaction_version=request.param, auto_create_topics=False
     ) as kafka:
         kafka.create_topic(TOPIC, 1)
-        kafka.create_topic(LEDGER, 16, cleanup_policy="compact")
+        create_ledger(kafka)
         yield kafka
 
 
@@ -328,7 +329,7 @@ async def test_a_ledger_that_was_deleted_and_created_again(kafka: EmbeddedKafka,
     for epoch in range(3):
         await epoch_written(options, epoch, b"a", is_query=True)
     kafka.delete_topic(LEDGER)
-    kafka.create_topic(LEDGER, 16, cleanup_policy="compact")
+    create_ledger(kafka)
     assert (await epoch_written(options, 2, b"a", is_query=True)).skipped == 1
     clock.stands_still()
     with pytest.raises(StateError, match="has no mark at all: marks were lost"):

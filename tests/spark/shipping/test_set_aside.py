@@ -24,7 +24,7 @@ from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Written
 from aioproducer.spark.shipping.tasks import write_at_least_once
 from aioproducer.testing import EmbeddedKafka
-from tests.spark.exactly_once.attempts import TOPIC, forgotten, options_for, states
+from tests.spark.exactly_once.attempts import TOPIC, create_ledger, forgotten, options_for, states
 
 DEAD = "dead"
 SMALL = "small"
@@ -50,6 +50,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 async def kafka() -> AsyncIterator[EmbeddedKafka]:
     """The test creates the topics: for rows, for dead letters, and one whose records may have 2,000 bytes."""
     async with EmbeddedKafka(2, auto_create_topics=False) as kafka:
+        create_ledger(kafka)
         for name, partitions, most in ((TOPIC, 1, 1_000_000), (DEAD, 1, 1_000_000), (SMALL, 2, 2_000)):
             kafka.create_topic(name, partitions, max_message_bytes=most)
         yield kafka
@@ -136,6 +137,7 @@ async def test_a_topic_that_brokers_make_when_they_are_asked(
     """The topic exists by the time of the write: no row is set aside."""
     monkeypatch.setattr(inspection, "SECONDS_TO_MAKE_A_TOPIC", 15.0)
     async with EmbeddedKafka(2) as kafka:
+        create_ledger(kafka)
         for name in (TOPIC, DEAD):
             kafka.create_topic(name, 1)
         options = options_of(kafka, way)
