@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aioproducer._callers.refusals import refusal_of
 from aioproducer._deferred import deferred
-from aioproducer.errors import ConfigurationError, StateError
+from aioproducer.errors import BufferFullError, ConfigurationError, KafkaError, StateError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aioproducer._calls import running
     from aioproducer._core import Delivery, Sending
     from aioproducer._net.accepting.contexts import Follower
@@ -32,6 +35,10 @@ class OutletCalls:
 
     def _usable(self) -> Engine:
         """The engine of a producer that takes records now, or the reason why it does not."""
+        raise NotImplementedError
+
+    def _fail_transaction(self, error: KafkaError) -> None:
+        """A part of the open transaction, if there is one, failed."""
         raise NotImplementedError
 
     def _is_followed(self) -> bool:
@@ -71,13 +78,22 @@ class OutletCalls:
         return self._intake.without_user_code().take(call, wants_metadata=False)
 
     def _set_aside_now(
-        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers
+        self, letter: Callable[[], tuple[str, bytes | None, bytes | None, Headers]]
     ) -> Delivery:
-        """The same without waiting."""
+        """The same without waiting. `letter` gives the topic, the value, the key and the headers; it may call user code."""
         self._usable()
         assert self._intake is not None  # noqa: S101  # made by start()
-        call = running.Call(topic, value, key, None, None, headers, None)
-        return self._intake.without_user_code().take_now(call)
+        try:
+            topic, value, key, headers = letter()
+            call = running.Call(topic, value, key, None, None, headers, None)
+            return self._intake.without_user_code().take_now(call)
+        except BufferFullError:
+            # The letter only comes too early, and may be put again.
+            raise
+        except BaseException as failure:
+            # The transaction would be committed without the letter.
+            self._fail_transaction(refusal_of(failure, None))
+            raise
 
     def _check_letters(self, letters: Any) -> None:
         """Refuse an object that is no `DeadLetters`, or one whose letters would not be a part of the transaction."""

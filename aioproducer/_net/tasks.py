@@ -26,7 +26,7 @@ class Tasks:
 
     @property
     def are_cancelled(self) -> bool:
-        """Whether the producer itself cancels them."""
+        """Whether the producer itself cancels them. A task that is started afterwards may never be cancelled, and then spin."""
         return self._group.cancel_scope.cancel_called
 
 

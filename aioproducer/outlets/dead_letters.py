@@ -112,15 +112,9 @@ class DeadLetters(Generic[K, V]):
         """Set a record aside that failed with this error; returns the delivery of its dead letter.
 
         Nothing is asked for a reason: any error will do, but one with an unknown outcome, because the record may be
-        written. Raises `BufferFullError` when there is no room.
+        written. Raises `BufferFullError` when there is no room. In a transaction any other exception fails the transaction.
         """
-        if not isinstance(record, Record):
-            raise RecordError(f"put() takes a Record, not {type(record).__name__}")
-        if outcome_of(error) is Outcome.UNKNOWN:
-            text = "the record may be written: a dead letter of it could be a copy"
-            raise RecordError(text, topic=_name(record.topic), cause=error)
-        topic, letter = self._letter(record, None, error, None)
-        delivery = self.producer._set_aside_now(topic, letter.value, letter.key, letter.headers)  # noqa: SLF001
+        delivery = self.producer._set_aside_now(lambda: self._put_letter(record, error))  # noqa: SLF001
 
         def ended(delivery: Delivery) -> None:
             _, failure = peek(delivery)
@@ -174,6 +168,17 @@ class DeadLetters(Generic[K, V]):
         return self.producer._set_aside(  # noqa: SLF001
             topic, letter.value, letter.key, letter.headers, may_be_ending=is_refused
         )
+
+    def _put_letter(
+        self, record: object, error: BaseException
+    ) -> tuple[str, bytes | None, bytes | None, Headers]:
+        if not isinstance(record, Record):
+            raise RecordError(f"put() takes a Record, not {type(record).__name__}")
+        if outcome_of(error) is Outcome.UNKNOWN:
+            text = "the record may be written: a dead letter of it could be a copy"
+            raise RecordError(text, topic=_name(record.topic), cause=error)
+        topic, letter = self._letter(record, None, error, None)
+        return topic, letter.value, letter.key, letter.headers
 
     def count(self, topic: object) -> None:
         """A dead letter of a record for this topic is written."""

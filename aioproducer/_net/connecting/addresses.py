@@ -31,6 +31,7 @@ from aioproducer.errors import (
     ConfigurationError,
     KafkaError,
     ProtocolError,
+    StateError,
 )
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Addresses:
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, tuple[str, int]] = {}
         self._replacement = Replacement(loop, self._open, self._refusals, log_of(config.client_id))
+        self._is_closed = False
         # When anything was answered over a connection that has ended.
         self._answered_at: float | None = None
         # The cluster's finalized features, by the newest that any broker said of them.
@@ -135,6 +137,7 @@ class Addresses:
             pause = address.not_before - self._loop.time()
             if pause > 0:
                 await anyio.sleep(pause)
+            self._require_open()
             setup_timeout = self._setup_timeout.after(address.failures, self._rng)
             try:
                 async with self._refusals.attempt():
@@ -154,6 +157,9 @@ class Addresses:
                 self._tell(address, "cannot connect to a broker: %s", error)
                 self._replacement.note()
                 raise
+        if self._is_closed:
+            connection.close()
+            self._require_open()
         address.is_reached = True
         address.trouble = None
         if connection.versions.features_epoch > self._features_epoch:
@@ -186,10 +192,16 @@ class Addresses:
         self._replacement.begin()
 
     def close(self) -> None:
-        """Close all connections, also those that wait for their last answers."""
+        """Close all connections, also those that wait for their last answers, and open no others."""
+        self._is_closed = True
         self._replacement.end()
         for connection in list(self._open):
             connection.close()
+
+    def _require_open(self) -> None:
+        # A call that asks for other producers' transactions may still be under way in a task of the user's.
+        if self._is_closed:
+            raise StateError("the producer or the session was closed while this call went on")
 
     def forget_unused(self, now: float) -> None:
         """Forget addresses that have no connection and were not called for a while: brokers come and go."""

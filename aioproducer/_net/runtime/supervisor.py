@@ -96,7 +96,7 @@ class Supervisor:
 
         False: the producer has ended.
         """
-        if self.tasks is None:
+        if self.tasks is None or self.tasks.are_cancelled:
             return False
         self.tasks.start_soon(self._vital, name, run, name=f"aioproducer {name}")
         return True

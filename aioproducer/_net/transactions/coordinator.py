@@ -18,7 +18,7 @@ from aioproducer._state.transactions.coordinator_verdicts import Answer, Request
 from aioproducer._state.transactions.replies import Reply, error_of
 from aioproducer._wire.apis import FIND_COORDINATOR
 from aioproducer._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from aioproducer.errors import KafkaError, ProtocolError
+from aioproducer.errors import KafkaError, ProtocolError, StateError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -60,7 +60,7 @@ class Coordinator:
     async def settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Reply:
         """Repeat the request until an answer is final. `attempt` makes one attempt, and returns its code.
 
-        Raises ProtocolError if the coordinator lacks the API version.
+        Raises ProtocolError if the coordinator lacks the API version, and StateError if the producer was closed.
         """
         failures = busy = lost = undecided = 0
         confirmed = False
@@ -78,7 +78,8 @@ class Coordinator:
             except KafkaError as error:
                 # The broker lacks the API version, and no request was made. (After an unreadable answer the connection is closed.)
                 unspoken = isinstance(error, ProtocolError) and self._is_connected()
-                if unspoken and confirmed:
+                if isinstance(error, StateError) or (unspoken and confirmed):
+                    # The producer was closed, and opens no connection any more; or the version is missing for certain.
                     raise
                 # Two connections have to report it: one list of versions may be incomplete.
                 confirmed = unspoken

@@ -29,6 +29,7 @@ from aioproducer.errors import (
     BrokerUnavailableError,
     CommitOutcomeUnknownError,
     KafkaError,
+    StateError,
     TransactionTimeoutError,
 )
 from aioproducer.records import TransactionListing
@@ -61,6 +62,10 @@ async def end_foreign(
     try:
         async with asyncio.timeout(timeout):
             await converse(dialogue, partial(_perform, coordinator, questions))
+    except StateError as error:
+        if not committed:
+            raise
+        raise CommitOutcomeUnknownError(str(error), cause=coordinator.trouble) from coordinator.trouble
     except TimeoutError as error:
         if isinstance(error, KafkaError):
             raise

@@ -38,7 +38,7 @@ class Operations:
     def start(self, event: Event, dialogue: Dialogue[None]) -> Operation:
         """Begin an operation beside the present one."""
         host = self._transactions.host
-        if host.tasks is None:
+        if host.tasks is None or host.tasks.are_cancelled:
             raise StateError("the producer's tasks have ended")
         operation = Operation(event, host.loop, self._ended)
         self._going_on.add(operation)

@@ -13,6 +13,7 @@ import pytest
 
 from aioproducer import (
     BatchReport,
+    BufferFullError,
     ConfigurationError,
     DeliveryTimeoutError,
     KafkaError,
@@ -470,6 +471,53 @@ async def test_a_transaction_fails_where_no_letter_can_be_sent(
                 await sent.wait(LIMIT)
     assert not caught.value.retriable
     assert (sent.outcome, sent.dead_lettered, values(kafka)) == (Outcome.NOT_WRITTEN, False, [])
+
+
+@pytest.mark.parametrize(
+    ("record", "error"),
+    [
+        (Record("one", b"b"), ValueError("no customer")),
+        ({"topic": "four"}, ValueError("no customer")),
+        (Record("four", b"b"), DeliveryTimeoutError(topic="four", partition=0, outcome=Outcome.UNKNOWN)),
+    ],
+    ids=["no route", "no record", "unknown outcome"],
+)
+async def test_a_transaction_fails_where_put_raises(
+    kafka: EmbeddedKafka, make: Make, record: Any, error: Exception
+) -> None:
+    """A program that goes on after the exception commits no transaction without the dead letter."""
+
+    def topic_of(record: Record[Any, Any]) -> str:
+        return {"four": DEAD}[record.topic]
+
+    producer = make(transactional_id="tx")
+    await producer.start(wait_ready=LIMIT)
+    letters = DeadLetters(producer, topic_of)
+    with pytest.raises(TransactionAbortedError) as caught:
+        async with producer.transaction():
+            await producer.send("one", b"a")
+            with pytest.raises((LookupError, RecordError)):
+                letters.put(record, error)
+    assert not caught.value.retriable
+    async with producer.transaction():
+        letters.put(Record("four", b"c"), ValueError("no customer"))
+    assert (values(kafka), values(kafka, DEAD)) == ([], [b"c"])
+
+
+async def test_put_without_room_may_be_repeated_in_a_transaction(kafka: EmbeddedKafka, make: Make) -> None:
+    """As that of `send_nowait()`, its `BufferFullError` says that it came too early."""
+    producer = make(transactional_id="tx", buffer_memory=3_000, batch_size=1_000, max_request_size=2_000)
+    await producer.start(wait_ready=LIMIT)
+    letters = DeadLetters(producer, DEAD)
+    record: Record[Any, Any] = Record("one", bytes(400))
+    async with producer.transaction():
+        await letters.put(record, ValueError())
+        with pytest.raises(BufferFullError):
+            while True:
+                letters.put(record, ValueError())
+        await producer.flush(LIMIT)
+        await letters.put(record, ValueError())
+    assert len(values(kafka, DEAD)) == producer.stats().dead_letters["one"] >= 3
 
 
 async def test_a_letter_of_a_call_that_came_too_late(kafka: EmbeddedKafka, make: Make) -> None:

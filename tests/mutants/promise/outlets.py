@@ -46,6 +46,14 @@ OUTLETS: Final = (
         f"{_LETTERS}::test_a_refusal_while_the_transaction_is_committed",
     ),
     _mutant(
+        "commit-without-a-letter-that-was-put",
+        "_calls/outlets.py",
+        "            self._fail_transaction(refusal_of(failure, None))\n            raise\n",
+        "            raise\n",
+        "A program logs the exception of put() and goes on: its transaction is committed without the dead letter.",
+        f"{_LETTERS}::test_a_transaction_fails_where_put_raises",
+    ),
+    _mutant(
         "letter-of-a-call-that-came-too-late",
         "_calls/outlets.py",
         "        if not (may_be_ending and self._taking().waits_for_calls):",

@@ -9,7 +9,15 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from aioproducer import CommitOutcomeUnknownError, KafkaError, Outcome, Producer, RecordError
+from aioproducer import (
+    BufferFullError,
+    CommitOutcomeUnknownError,
+    KafkaError,
+    Outcome,
+    Producer,
+    Record,
+    RecordError,
+)
 from aioproducer.outlets import DeadLetters, SentRecord
 from tests.effort import DEAD_LETTERS, seeds
 from tests.simulation.world import World, simulate
@@ -36,6 +44,8 @@ class Writer:
     world: World
     sent: dict[bytes, SentRecord] = attrs.Factory(dict)
     withdrawn: set[bytes] = attrs.Factory(set)
+    put: set[bytes] = attrs.Factory(set)
+    """Records that the program set aside."""
     findings: list[str] = attrs.Factory(list)
 
     def producer(self) -> Producer[Any, Any]:
@@ -86,7 +96,7 @@ class Writer:
                 for at in range(rng.randrange(1, 6)):
                     name = b"%d.%d " % (number, at)
                     names.append(name)
-                    await self._send(letters, name)
+                    await (self._send(letters, name) if rng.random() < 0.8 else self._put(letters, name))
                 if rng.random() < 0.15:
                     raise ChangedMindError
         except CommitOutcomeUnknownError:
@@ -96,6 +106,18 @@ class Writer:
             await self._judge(number, names, committed=False)
         else:
             await self._judge(number, names, committed=True)
+
+    async def _put(self, letters: DeadLetters, name: bytes) -> None:
+        """Set a record aside, and go on after any exception; where there is no room, the record is dropped."""
+        try:
+            delivery = letters.put(Record(TOPIC, name), ValueError("no customer"))
+        except BufferFullError:
+            self.withdrawn.add(name)
+        except (LookupError, KafkaError):
+            self.put.add(name)
+        else:
+            self.put.add(name)
+            await delivery.wait(self.world.rng.choice((0.0, 5.0)))
 
     async def _send(self, letters: DeadLetters, name: bytes) -> None:
         rng = self.world.rng
@@ -127,7 +149,13 @@ class Writer:
         await asyncio.sleep(0.5)
         written, aside = self._names(TOPIC), self._names(DEAD)
         for name in names:
-            sent = self.sent[name]
+            sent = self.sent.get(name)
+            if sent is None:
+                expected = (0, int(committed and name in self.put))
+                if (written[name], aside[name]) != expected:
+                    facts = f"{written[name]} written, {aside[name]} set aside"
+                    self.findings.append(f"{name!r} of {number}, {committed=}, was put: {facts}")
+                continue
             if not sent.done():
                 self.findings.append(f"{name!r} of transaction {number} has no end")
             expected = {
