@@ -160,8 +160,8 @@ ANSWERS: Final = (
     _mutant(
         "missing-versions-believed-at-once",
         "_net/transactions/coordinator.py",
-        "                if unspoken and confirmed:",
-        "                if unspoken:",
+        " or (unspoken and confirmed):",
+        " or unspoken:",
         "A coordinator leaves an API out of one list of versions, and the producer ends.",
         f"{_INCOMPLETE}::test_versions_that_are_missing_once",
     ),

@@ -79,10 +79,26 @@ RUNTIME: Final = (
     _mutant(
         "connections-left-after-close",
         "_net/connecting/addresses.py",
-        "            connection.close()\n",
-        "            pass\n",
+        "        for connection in list(self._open):\n            connection.close()\n",
+        "",
         "A closed producer leaves its sockets open.",
         "tests/net/runtime/test_closing.py::test_many_producers_leave_nothing",
+    ),
+    _mutant(
+        "connection-opened-behind-a-close",
+        "_net/connecting/addresses.py",
+        "            self._require_open()\n            setup_timeout",
+        "            setup_timeout",
+        "A call for other producers' transactions opens a connection of a closed producer, and goes on to its time limit.",
+        "tests/simulation/transactions/test_calls_beside_a_close.py::test_a_call_ends_with_its_producer",
+    ),
+    _mutant(
+        "task-in-a-cancelled-group",
+        "_net/transactions/operations.py",
+        "host.tasks is None or host.tasks.are_cancelled",
+        "host.tasks is None",
+        "A call behind an operation that broke starts a task that is never cancelled: it keeps a core busy for ever.",
+        "tests/simulation/transactions/test_operations_that_break.py",
     ),
     _mutant(
         "alarm-of-a-closed-connection-left",
