@@ -22,6 +22,8 @@ SHARED: Final = 40
 """Seeds of each version."""
 HANDLES: Final = 40
 """Seeds of each version."""
+COPYING: Final = 6
+"""Seeds of each version: a life takes about half a second."""
 DAYS: Final = 1_000
 """Seeds of each kind of producer: a quarter of the time of the proof, and 3 of 14,000 of them found a defect."""
 WIDE: Final = 140
