@@ -56,9 +56,20 @@ def error_of(answer: Answer, hide: Callable[[str], str]) -> RegistryError:
     elif answer.status == _INCOMPATIBLE:
         kind = IncompatibleSchemaError
     text = f"the schema registry refused the request: {hide(message)}" if message else None
-    if message is None and 300 <= answer.status < 400:
-        text = "the schema registry redirects to another address, which is not followed"
+    if message is None:
+        text = _unsaid(answer.status)
     return kind(text, status=answer.status, code=code, url=answer.url, retriable=answer.status in RETRIED)
+
+
+def _unsaid(status: int) -> str | None:
+    """The meaning of a refusal that is not in the form of a registry."""
+    if 300 <= status < 400:
+        return "the schema registry redirects to another address, which is not followed"
+    if status in {401, 403}:
+        return "the schema registry, or what is before it, refuses the credentials"
+    if status in RETRIED or status == _INCOMPATIBLE:
+        return None
+    return "the answer is not that of a schema registry: check its address and the path in it"
 
 
 def retry_after(answer: Answer, wall_clock: float) -> float:

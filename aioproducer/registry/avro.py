@@ -12,7 +12,7 @@ from typing import Any, Final
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
 from aioproducer.registry.framings import GivenFraming
-from aioproducer.registry.schemas import Schema, given_schema
+from aioproducer.registry.schemas import Schema, advice_about, given_schema
 from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
 from aioproducer.registry.to_dict import Convert, Plain, conversion
@@ -136,7 +136,8 @@ def _parsed(text: str, referred: dict[str, str]) -> Any:
             parse_schema(_loaded(each), named)
         return parse_schema(_loaded(text), named)
     except (SchemaParseException, UnknownType, *_UNFIT, RecursionError) as error:
-        raise ConfigurationError(f"schema: is no Avro schema: {type(error).__name__}: {error}") from None
+        problem = f"schema: is no Avro schema: {type(error).__name__}: {error}"
+        raise ConfigurationError(problem + advice_about(text)) from None
 
 
 def _loaded(text: str) -> Any:

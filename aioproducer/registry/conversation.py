@@ -36,6 +36,8 @@ class Deadline(Protocol):
 
     until: float
     trouble: RegistryError | None
+    # The address that was asked last.
+    url: str | None
     # The limit of the present attempt, if that ends with the request: it moves as well.
     limit: asyncio.Timeout | None
 
@@ -110,7 +112,7 @@ class Conversation:
             await client.aclose()
 
     async def _once(self, address: Address, request: Request, deadline: Deadline) -> Answer | _Failure:
-        url = address.base + request.path
+        deadline.url = url = address.base + request.path
         left = deadline.until - asyncio.get_running_loop().time()
         limit = left if len(self._addresses) == 1 else min(left, self._share)
         retriable = True

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
 from aioproducer.registry.framings import GivenFraming
-from aioproducer.registry.schemas import Schema, given_schema
+from aioproducer.registry.schemas import Schema, advice_about, given_schema
 from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
 from aioproducer.registry.to_dict import Plain, conversion
@@ -161,7 +161,7 @@ def _content(text: str) -> Any:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"schema: is no JSON: {error}") from None
+        raise ConfigurationError(f"schema: is no JSON: {error}{advice_about(text)}") from None
     if not isinstance(content, dict | bool):
         raise ConfigurationError("schema: a JSON schema is an object or a boolean")
     return content

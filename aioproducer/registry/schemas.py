@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -10,7 +11,15 @@ import attrs
 
 from aioproducer.errors import ConfigurationError, printable
 
-__all__ = ["Reference", "RegisteredSchema", "Schema", "SchemaId", "SchemaType", "given_schema"]
+__all__ = [
+    "Reference",
+    "RegisteredSchema",
+    "Schema",
+    "SchemaId",
+    "SchemaType",
+    "advice_about",
+    "given_schema",
+]
 
 SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 _TYPES: Final = get_args(SchemaType)
@@ -95,7 +104,16 @@ def given_schema(schema: Any, kind: SchemaType, text_of: Callable[[Any], str | N
         return schema
     text = text_of(schema)
     if text is None:
+        advice = "; give the text of the file: read_text()" if isinstance(schema, os.PathLike) else ""
         raise ConfigurationError(
-            f"schema: must be a string, a mapping or a Schema, not {type(schema).__name__}"
+            f"schema: must be a string, a mapping or a Schema, not {type(schema).__name__}{advice}"
         )
     return Schema(text, kind)
+
+
+def advice_about(text: str) -> str:
+    """What to do about a text that is no JSON: the name of a file is a usual mistake."""
+    name = text.strip()
+    return (
+        "; give the text of a schema, not the name of its file" if name.endswith((".avsc", ".json")) else ""
+    )

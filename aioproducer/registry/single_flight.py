@@ -42,6 +42,8 @@ class Flight(Generic[T]):
 
     until: float
     trouble: RegistryError | None = None
+    # The address that was asked last.
+    url: str | None = None
     limit: asyncio.Timeout | None = None
     _task: asyncio.Task[T | BaseException] | None = None
 
@@ -77,7 +79,7 @@ class Flight(Generic[T]):
         """The error of a caller whose time is over."""
         if self.trouble is not None:
             return copy.copy(self.trouble)
-        return RegistryError("the schema registry did not answer in time", retriable=True)
+        return RegistryError("the schema registry did not answer in time", url=self.url, retriable=True)
 
     async def _outcome(self, work: Callable[[Flight[T]], Coroutine[Any, Any, T]]) -> T | BaseException:
         try:

@@ -10,6 +10,7 @@ import enum
 import io
 import uuid
 from collections import OrderedDict
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -325,3 +326,11 @@ async def test_what_is_not_prepared(embedded: EmbeddedRegistry) -> None:
         serializer.serialize("a", None, PLAIN)
         with pytest.raises(NotPrepared):
             serializer.serialize("b", None, PLAIN)
+
+
+def test_the_name_of_a_file_is_no_schema() -> None:
+    """The advice is to read the file."""
+    with pytest.raises(ConfigurationError, match="not the name of its file"):
+        AvroSerializer("http://localhost", "schemas/order.avsc")
+    with pytest.raises(ConfigurationError, match="read_text"):
+        AvroSerializer("http://localhost", Path("schemas/order.avsc"))  # type: ignore[arg-type]

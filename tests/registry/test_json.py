@@ -8,6 +8,7 @@ import datetime
 import json
 import sys
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pydantic
@@ -187,3 +188,11 @@ def test_a_missing_validator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModuleNotFoundError, match=r"aioproducer\[jsonschema\]"):
         JsonSerializer("http://localhost", ORDER)
     JsonSerializer("http://localhost", ORDER, validate=False)
+
+
+def test_the_name_of_a_file_is_no_schema() -> None:
+    """The advice is to read the file."""
+    with pytest.raises(ConfigurationError, match="not the name of its file"):
+        JsonSerializer("http://localhost", "schemas/order.json")
+    with pytest.raises(ConfigurationError, match="read_text"):
+        JsonSerializer("http://localhost", Path("schemas/order.json"))  # type: ignore[arg-type]

@@ -256,6 +256,44 @@ def test_an_answer_without_form_to_every_call(status: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        (302, "redirects"),
+        (401, "refuses the credentials"),
+        (403, "refuses the credentials"),
+        (404, "not that of a schema registry: check its address"),
+        (405, "not that of a schema registry: check its address"),
+        (409, "not compatible"),
+    ],
+)
+def test_a_refusal_that_is_no_json(status: int, problem: str) -> None:
+    """A proxy or another server has answered: the error tells what to look at."""
+
+    async def main() -> None:
+        registry = client_of(Scripted(lambda _: httpx2.Response(status, text="<html>")))
+        with pytest.raises(RegistryError, match=problem) as caught:
+            await registry.latest("s")
+        assert "http://a:8081/subjects/s" in str(caught.value)
+        await registry.close()
+
+    play(main)
+
+
+def test_a_silent_server_is_named() -> None:
+    """By the error of a call whose time ends with that of its request, and of one that joined."""
+
+    async def main() -> None:
+        registry = client_of(Scripted(silence))
+        calls = [registry.latest("s") for _ in range(2)]
+        for error in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(error, RegistryError)
+            assert error.url == "http://a:8081/subjects/s/versions/latest"
+        await registry.close()
+
+    play(main)
+
+
+@pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         ({"urls": ""}, "at least one"),
