@@ -476,6 +476,15 @@ cdef class Batch:
             self._tell_observers()
 
     @property
+    def settled(self):
+        """True when the batch has ended, or lives on in others.
+
+        A part of a split batch whose records had all expired before has not: its numbers must reach the log, or be
+        given up, like any others.
+        """
+        return self.outcome != PENDING or self._forward is not None
+
+    @property
     def forwarded(self):
         """True when the records live on in other batches."""
         return self._forward is not None

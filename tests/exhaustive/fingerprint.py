@@ -30,10 +30,11 @@ def picture(world: World) -> tuple[Any, ...]:
 
 def _client(world: World) -> tuple[Any, ...]:
     m = world.m
-    alarms = [
-        (due, thing)
-        for due, _, thing in sorted(m.accumulator.deadlines.heap._heap, key=lambda entry: entry[:2])
+    deadlines = m.accumulator.deadlines
+    alarms: list[tuple[float, PartitionQueue | QueuedBatch]] = [
+        (due, thing) for due, _, thing in sorted(deadlines.heap._heap, key=lambda entry: entry[:2])
     ]
+    alarms = sorted([*alarms, *deadlines.lingers], key=lambda alarm: alarm[0])
     alarms = [(due, thing) for due, thing in alarms if due > m.now and not _is_over(thing)]
     moments = {due for due, _ in alarms}
     moments |= {batch.retry_at for batch in m.accumulator.live if batch.retry_at > m.now}

@@ -250,9 +250,9 @@ DEFECTS = (
     ),
     Defect(
         "nobody looks again after an answer for what has ended",
-        "delivery.settlement:Settlement.answered",
-        "self.accumulator.update_readiness(queue, now)",
-        "batch.settled or self.accumulator.update_readiness(queue, now)",
+        "delivery.settlement:Settlement.written",
+        "if queue.queue:",
+        "if queue.queue and not batch.settled:",
         "one fault",
         "nothing dirty is in its way",
     ),

@@ -63,19 +63,24 @@ class ProduceExchange:
             self._link.connection.mute(response.throttle_time_ms / 1000)
         if self._requests.transactions is not None:
             self._requests.transactions.marker_delay.answered(now)
+        settlement = self._requests.settlement
         strange = hinted = False
         for topic in response.responses:
             name = self._name_of(topic)
             for partition in topic.partition_responses:
-                if not hinted and partition.current_leader.leader_id >= 0:
+                # Unpacked: each field by its name costs as much as all of them.
+                index, code, base_offset, append_time, _, _, _, leader = partition
+                if leader[0] >= 0 and not hinted:
                     # All at once, and before the first of these batches is sent again.
                     hinted = True
                     self._requests.hint(list(self._hints(response)))
-                batch = self._waiting.pop((name, partition.index), None)
+                batch = self._waiting.pop((name, index), None)
                 if batch is None:
                     strange = True
-                    continue
-                self._requests.settlement.answered(batch, self._understood(partition), now)
+                elif code:
+                    settlement.answered(batch, self._understood(partition), now)
+                else:
+                    settlement.written(batch, base_offset, append_time, now)
         self._omitted()
         return strange
 

@@ -98,7 +98,7 @@ class Accumulator:
         # A batch that was closed because it is full will have one like it behind it.
         expected = 0 if closed is None or 2 * closed.size < closed.limit else closed.limit
         gap = None if queue.gap is None else gap_of(queue)
-        batch = self.maker.new(queue, now, expected=expected, awaited=awaited, gap=gap)
+        batch = self.maker.new(queue, now, expected, awaited, gap)
         try:
             self._open(queue, batch, now)
         except BaseException:
@@ -136,14 +136,6 @@ class Accumulator:
         self.lingering.pop(queue, None)
         # Any remaining reference to it finds an ended batch.
         batch.forward([])
-
-    def _linger(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
-        if not queue.has_alarm:
-            # One alarm per partition: if it is too early for the batch that lingers then, it is set again.
-            self.effects.wake_by(batch.linger_at)
-            self.deadlines.heap.add(batch.linger_at, queue)
-            queue.has_alarm = True
-        self.lingering[queue] = None
 
     def on_timer(self, queue: PartitionQueue, now: float) -> None:
         """An alarm of this partition is due: the end of a linger or of a backoff."""
@@ -186,15 +178,21 @@ class Accumulator:
         if queue.is_ready or not queue.queue:
             return
         batch = queue.queue[0]
-        if not self._is_due(queue, batch, now):
+        if now < batch.linger_at and not self._is_due(queue, batch):
             if queue not in self.lingering:
-                self._linger(queue, batch)
+                if not queue.has_alarm:
+                    # One alarm per partition: if it is too early for the batch that lingers then, it is set again.
+                    self.deadlines.linger(queue, batch.linger_at)
+                    queue.has_alarm = True
+                self.lingering[queue] = None
         elif self._may_leave(queue, batch, now):
+            node = queue.node
+            ready = node.ready
             # First: if there is no memory for the effect, the next look finds the queue as it was.
-            self.effects.nodes[queue.node] = None
-            if not queue.node.ready:
-                queue.node.waiting_since = now
-            queue.node.ready.append(queue)
+            self.effects.nodes[node] = None
+            if not ready:
+                node.waiting_since = now
+            ready.append(queue)
             queue.is_ready = True
 
     def is_sendable(self, queue: PartitionQueue, now: float) -> bool:
@@ -202,13 +200,13 @@ class Accumulator:
         if not queue.queue:
             return False
         batch = queue.queue[0]
-        return self._is_due(queue, batch, now) and self._may_leave(queue, batch, now)
+        is_due = now >= batch.linger_at or self._is_due(queue, batch)
+        return is_due and self._may_leave(queue, batch, now)
 
-    def _is_due(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
-        """Whether the batch lingers no longer. The cheapest questions come first: each batch asks three times."""
+    def _is_due(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
+        """Whether the batch leaves before the end of its linger."""
         return (
-            now >= batch.linger_at
-            or batch.urgent
+            batch.urgent
             or self.never_lingers
             or len(queue.queue) > 1
             or batch.closed
@@ -301,12 +299,6 @@ class Accumulator:
         batch.share.release(charged)
         if to:
             pass_on(batch, to)
-
-    def landed(self, batch: QueuedBatch) -> None:
-        """An attempt is over, with an answer or without."""
-        batch.in_flight = False
-        self.records_in_flight -= batch.pending
-        self.bytes_in_flight -= batch.charged
 
     @event
     def send_all_now(self, now: float) -> None:

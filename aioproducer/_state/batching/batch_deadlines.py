@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,8 @@ class BatchDeadlines:
         # The batches whose records have the common delivery time, oldest first. The deadlines of the others are in `heap`.
         self.aging: OrderedDict[QueuedBatch, None] = OrderedDict()
         self.heap: Deadlines[PartitionQueue | QueuedBatch] = Deadlines()
+        # The ends of lingers, earliest first: all are equally long, so that no heap is needed to sort them.
+        self.lingers: deque[tuple[float, PartitionQueue]] = deque()
         # A deadline could not be added to the heap for want of memory.
         self.unwatched = False
 
@@ -67,6 +69,18 @@ class BatchDeadlines:
                 self.watch_rest(batch)
                 # A record that is accepted later may be due before all remaining ones.
                 self.watch(batch, batch.opened_at + batch.delivery_timeout)
+
+    def linger(self, queue: PartitionQueue, until: float) -> None:
+        """The first batch of this partition lingers until then."""
+        lingers = self.lingers
+        if not lingers:
+            self.effects.wake_by(until)
+        elif until < lingers[-1][0]:
+            # It was opened while an older batch of its partition was in front of it.
+            self.effects.wake_by(until)
+            self.heap.add(until, queue)
+            return
+        lingers.append((until, queue))
 
     def set_alarm(self, batch: QueuedBatch, due: float) -> None:
         """Something of this batch becomes due."""
@@ -107,6 +121,8 @@ class BatchDeadlines:
     def next_deadline(self) -> float | None:
         """The time of the next linger, end of a backoff, or deadline of a record."""
         earliest = self.heap.earliest()
+        if self.lingers and (earliest is None or self.lingers[0][0] < earliest):
+            earliest = self.lingers[0][0]
         oldest = next(iter(self.aging), None)
         if oldest is None:
             return earliest

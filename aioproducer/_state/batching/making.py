@@ -43,7 +43,7 @@ class BatchMaker:
         )
 
     def new(
-        self, queue: PartitionQueue, now: float, *, expected: int, awaited: bool, gap: Gap | None
+        self, queue: PartitionQueue, now: float, expected: int, awaited: bool, gap: Gap | None
     ) -> QueuedBatch:
         """The next batch of a partition."""
         topic, limits = queue.topic.name, self.limits

@@ -26,15 +26,18 @@ class Expiry:
     @event
     def expire(self, now: float) -> None:
         """Process all that is due: lingers, ends of backoffs, deadlines of records."""
-        self.accumulator.deadlines.watch_again()
-        for due in self.accumulator.deadlines.heap.pop_due(now):
+        deadlines = self.accumulator.deadlines
+        deadlines.watch_again()
+        while deadlines.lingers and deadlines.lingers[0][0] <= now:
+            self.accumulator.on_timer(deadlines.lingers.popleft()[1], now)
+        for due in deadlines.heap.pop_due(now):
             if isinstance(due, PartitionQueue):
                 self.accumulator.on_timer(due, now)
                 continue
             due.alarms -= 1
             if due.watched_until <= now and not due.settled:
                 self._expire(due, now)
-        for batch in self.accumulator.deadlines.old(now):
+        for batch in deadlines.old(now):
             # In gapless mode an earlier loss in this loop may have ended it.
             if not batch.settled:
                 self._expire(batch, now)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer.errors import KafkaError
 
+# Half of the cost of the constructor of a NamedTuple, which is a function in Python.
+_made = tuple.__new__
+
 
 class Outcomes:
     """Gives the records of a batch their outcome, which other classes of this room decide, and frees its memory."""
@@ -52,14 +55,16 @@ class Outcomes:
         flushed = batch_written(batch) if batch.flushes else ()
         self._note_offset(queue, batch, base_offset, now)
         self._end(batch, None)
-        effects.flushed.extend(flushed)
+        if flushed:
+            effects.flushed.extend(flushed)
         if effects.reports_outcomes and count:
             effects.reports.append(Settled(batch, count, size, None, now, contexts))
         if batch.last_error is not None or now - batch.opened_at >= SLOW:
             self._report_the_end(batch, count, None, now)
 
     def _note_offset(self, queue: PartitionQueue, batch: QueuedBatch, base_offset: int, now: float) -> None:
-        if was_sent_to_the_former_topic(batch):
+        topic_id = queue.topic.topic_id  # type: ignore[attr-defined]  # a TopicQueues
+        if batch.sent_to != topic_id and was_sent_to_the_former_topic(batch):
             return
         # A batch may be written before earlier batches and acknowledged after them.
         if batch.order > queue.newest_acked:
@@ -73,7 +78,8 @@ class Outcomes:
         if end > queue.end_offset and base_offset >= 0:
             queue.end_offset = end
             # An acknowledged batch that was never sent again under its newest numbers has none in the log.
-            queue.anchor = Anchor(end - 1, batch.identity, (batch.next_sequence - 1) % SEQUENCE_MODULUS)
+            last = (batch.sequence + batch.record_count - 1) % SEQUENCE_MODULUS
+            queue.anchor = _made(Anchor, (end - 1, batch.identity, last))
 
     def conclude(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """Every record of the batch that has no outcome yet ends with this error."""

@@ -43,18 +43,33 @@ class Settlement:
 
     def answered(self, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         """The broker answered for this batch."""
+        if not answer.code:
+            self.written(batch, answer.base_offset, answer.log_append_time, now)
+            return
         queue = batch.queue
         ahead = queue.ahead is batch
         self._landed(queue, batch, now)
         if not batch.settled:
             if ahead and verdict(answer.code).kind is Kind.ACK:
                 self._acknowledge_older(queue, batch, answer.base_offset, now)
-            if answer.code:
-                self._judge(queue, batch, answer, now)
-            else:
-                self.outcomes.acknowledge(batch, answer.base_offset, append_time(batch, answer), now)
+            self._judge(queue, batch, answer, now)
         batch.judged = True
         self.accumulator.update_readiness(queue, now)
+
+    def written(self, batch: QueuedBatch, base_offset: int, log_append_time: int, now: float) -> None:
+        """The broker has written this batch. Nearly all answers say so."""
+        queue = batch.queue
+        ahead = queue.ahead is batch
+        self._landed(queue, batch, now)
+        if not batch.settled:
+            if ahead:
+                self._acknowledge_older(queue, batch, base_offset, now)
+            if batch.attempts > 1:
+                log_append_time = append_time(batch, log_append_time)
+            self.outcomes.acknowledge(batch, base_offset, log_append_time, now)
+        batch.judged = True
+        if queue.queue:
+            self.accumulator.update_readiness(queue, now)
 
     def _judge(self, queue: PartitionQueue, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         decided = verdict(answer.code, answer.base_offset)
@@ -63,7 +78,8 @@ class Settlement:
         if decided.refresh_metadata:
             self.effects.stale[batch.topic] = None
         if decided.kind is Kind.ACK:
-            self.outcomes.acknowledge(batch, answer.base_offset, append_time(batch, answer), now)
+            at = append_time(batch, answer.log_append_time)
+            self.outcomes.acknowledge(batch, answer.base_offset, at, now)
         elif batch.gap is not None and decided.proves_not_appended and not batch.dirty:
             self.outcomes.conclude(batch, batch.gap.error(batch, now), now)
         elif decided.kind is Kind.SPLIT and batch.record_count > 1:
@@ -96,9 +112,13 @@ class Settlement:
         self.accumulator.update_readiness(queue, now)
 
     def _landed(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
+        """An attempt is over, with an answer or without."""
         batch.judged = False
         batch.answered_at = now
-        self.accumulator.landed(batch)
+        batch.in_flight = False
+        accumulator = self.accumulator
+        accumulator.records_in_flight -= batch.pending
+        accumulator.bytes_in_flight -= batch.charged
         queue.in_flight -= 1
         if queue.ahead is batch:
             queue.ahead = None
@@ -192,11 +212,11 @@ class Settlement:
             queue.put_back(child)
 
 
-def append_time(batch: QueuedBatch, answer: PartitionAnswer) -> int:
+def append_time(batch: QueuedBatch, answered: int) -> int:
     """The broker's time of the append, -1 where the records keep their own.
 
     For a batch that is already in the log, Kafka 4.3.1 returns the latest timestamp of the batch in this field, also
     for a topic with CreateTime.
     """
-    repeated = batch.attempts > 1 and answer.log_append_time == batch.max_timestamp
-    return -1 if repeated else answer.log_append_time
+    repeated = batch.attempts > 1 and answered == batch.max_timestamp
+    return -1 if repeated else answered

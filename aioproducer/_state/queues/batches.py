@@ -107,15 +107,6 @@ class QueuedBatch(Batch):
         self.sent_to = NO_TOPIC_ID
         self.flushes: list[Covered] = []
 
-    @property
-    def settled(self) -> bool:
-        """True when the batch has ended, or lives on in others.
-
-        A part of a split batch whose records had all expired before has not: its numbers must reach the log, or be
-        given up, like any others.
-        """
-        return self.outcome != 0 or self.forwarded
-
     def facts(self, now: float) -> BatchFacts:
         """The facts for the error of one of its records, now."""
         return {

@@ -101,7 +101,8 @@ QUIET: Final = (
     _truth(
         "offsets-of-the-former-topic-count",
         "_state/delivery/outcomes.py",
-        "        if was_sent_to_the_former_topic(batch):\n            return\n        # A batch",
+        "        if batch.sent_to != topic_id and was_sent_to_the_former_topic(batch):\n"
+        "            return\n        # A batch",
         "        # A batch",
         "An answer from the former topic makes the offsets of the present one look like a loss of data.",
         _STRANGERS,

@@ -64,7 +64,7 @@ WAKING: Final = (
     _mutant(
         "no-alarm-for-the-end-of-a-linger",
         "_state/batching/accumulator.py",
-        "self.deadlines.heap.add(batch.linger_at, queue)",
+        "self.deadlines.linger(queue, batch.linger_at)",
         "pass",
         "A half-full batch is sent only at the next event of its partition.",
         _ACCUMULATOR,
@@ -78,12 +78,21 @@ WAKING: Final = (
         f"{_ACCUMULATOR}::test_an_awaited_batch_does_not_linger_where_the_clock_of_the_loop_is_behind",
     ),
     _mutant(
+        "lingers-in-the-order-of-their-begin",
+        "_state/batching/batch_deadlines.py",
+        "        elif until < lingers[-1][0]:\n",
+        "        elif False:\n",
+        "A partition whose linger was set anew waits behind those of other partitions that end later.",
+        _ACCUMULATOR,
+    ),
+    _mutant(
         "queue-not-checked-after-an-answer",
         "_state/delivery/settlement.py",
-        "append_time(batch, answer), now)\n"
+        "log_append_time, now)\n"
         "        batch.judged = True\n"
-        "        self.accumulator.update_readiness(queue, now)",
-        "append_time(batch, answer), now)\n        batch.judged = True",
+        "        if queue.queue:\n"
+        "            self.accumulator.update_readiness(queue, now)",
+        "log_append_time, now)\n        batch.judged = True",
         "A batch that waited for the answer of the batch before it is sent only at the next event.",
         _SETTLEMENT,
     ),

@@ -144,8 +144,8 @@ TRUTH: Final = (
     _mutant(
         "repetition-answered-with-its-own-time",
         "_state/delivery/settlement.py",
-        "return -1 if repeated else answer.log_append_time",
-        "return answer.log_append_time",
+        "return -1 if repeated else answered",
+        "return answered",
         "The latest timestamp of the batch, with which Kafka answers a repetition, becomes every record's own time.",
         "tests/state/delivery/test_repeated_append_times.py",
     ),

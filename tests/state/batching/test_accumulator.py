@@ -192,6 +192,21 @@ def test_what_made_a_partition_ready_may_be_gone(m: Machines) -> None:
     assert values_of(m.only()) == (b"next",)
 
 
+def test_a_batch_that_a_full_request_leaves_behind_lingers_no_longer() -> None:
+    """It was closed for a request without room for it, and withdrawn: a call that waits for memory finds no trace of it."""
+    m = Machines(limits(max_request_size=1000), memory=1900)
+    m.introduced(1, 1, 2)
+    for partition in (0, 1):
+        m.append(bytes(700), partition=partition)
+    m.accumulator.flush(m.now)
+    (sent,) = m.drain()
+    assert sent.partition == 0
+    m.machines.endings.purge(None, m.now)
+    m.append(bytes(600), partition=2)
+    m.call(bytes(900), partition=2)
+    assert ready(m, 2)
+
+
 def test_no_leader_nothing_leaves(m: Machines) -> None:
     """Batches of a partition without a leader wait, and leave as soon as it has one."""
     m.lead(m.queue(), -1)
