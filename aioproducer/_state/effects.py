@@ -137,31 +137,6 @@ class Effects:
         # Set once: listeners want a report of each outcome of a batch.
         self.reports_outcomes = False
 
-    def has_rare(self) -> bool:
-        """True with an effect that most events do not have."""
-        return bool(
-            self.reports
-            or self.flushed
-            or self.stale
-            or self.wanted
-            or self.refused_ids
-            or self.call_ended_last
-            or self.identity_exhausted
-            or self.flush_without_memory
-        )
-
-    def has_common(self) -> bool:
-        """True with an effect that ordinary batches have."""
-        return bool(
-            self.has_room
-            or self.nodes
-            or self.closed
-            or self.opened
-            or self.losses
-            or self.in_doubt
-            or self.wake_at != math.inf
-        )
-
     def wake_by(self, due: float) -> None:
         """This time is a deadline."""
         if due < self.wake_at:  # noqa: PLR1730  # cheaper than a call of min()

@@ -317,7 +317,10 @@ loop.close()
 engine = producer._engine
 engine.settle_without_loop(StateError("dropped"))
 print([delivery.outcome.name for delivery in deliveries], reported)
-print(engine.admission.calls.waiting, engine.accumulator.budget.used, not (engine.effects.has_common() or engine.effects.has_rare()))
+effects = engine.effects
+settings = {"perform", "reports_outcomes", "room_of", "wake_at"}
+left = [name for name in effects.__slots__ if name not in settings and getattr(effects, name)]
+print(engine.admission.calls.waiting, engine.accumulator.budget.used, not left and effects.wake_at == float("inf"))
 """
 
 

@@ -43,6 +43,14 @@ LOST = ProtocolError("the connection ended")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
+def remain(effects: Effects) -> bool:
+    """True with an effect that is not performed."""
+    lines = (effects.nodes, effects.closed, effects.opened, effects.losses, effects.flushed, effects.reports)
+    questions = (effects.stale, effects.wanted, effects.refused_ids)
+    flags = (effects.has_room, effects.in_doubt, effects.identity_exhausted, effects.flush_without_memory)
+    return any((*lines, *questions, *flags, effects.call_ended_last, effects.wake_at != math.inf))
+
+
 @attrs.frozen
 class WrittenBatch:
     """The content of the bytes of a batch, read without any code of the package."""
@@ -206,7 +214,7 @@ class Machines:
     def perform(self) -> None:
         """Write the effects down; what concerns the machines themselves is performed."""
         effects = self.effects
-        while effects.has_common() or effects.has_rare():
+        while remain(effects):
             self.machines.serve_room()
             while effects.closed:
                 self.compress(effects.closed.popleft())

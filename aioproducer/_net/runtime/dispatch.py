@@ -33,13 +33,18 @@ class Dispatcher:
         effects = self.effects
         try:
             while True:
+                found = False
                 while effects.has_room:
                     self.memory_lines.serve()
+                    found = True
                 if effects.opened or effects.losses or effects.in_doubt:
                     self._tell_transactions()
+                    found = True
                 if effects.closed:
                     self._compress()
+                    found = True
                 while effects.nodes:
+                    found = True
                     node = next(iter(effects.nodes))
                     if node.wakeup is not None:
                         node.wakeup.ring()
@@ -48,14 +53,25 @@ class Dispatcher:
                     effects.nodes.pop(node, None)
                 if effects.wake_at != math.inf:
                     due = effects.wake_at
+                    found = True
                     if self.has_loop:
                         self.engine.wakeup.by(due)
                     # A garbage collection meanwhile may have run code that needs an earlier timer.
                     if effects.wake_at == due:
                         effects.wake_at = math.inf
-                if effects.has_rare():
+                if (
+                    effects.reports
+                    or effects.flushed
+                    or effects.stale
+                    or effects.wanted
+                    or effects.refused_ids
+                    or effects.call_ended_last
+                    or effects.identity_exhausted
+                    or effects.flush_without_memory
+                ):
                     self._perform_rare()
-                elif not effects.has_common():
+                elif not found:
+                    # Nothing was called since the first question, so that no signal handler added an effect behind it.
                     return
         except OUT_OF_MEMORY:
             # The event took place, and its effects are kept for the next turn. Without memory for that as well, the
