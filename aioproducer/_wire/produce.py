@@ -82,12 +82,11 @@ def _flexible(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes |
         else:
             text += _compact(topic.name)
         text += _uvarint(len(topic.batches) + 1)
+        before = bytes(text)
         for partition, view in topic.batches:
-            text += _INT32.pack(partition) + _uvarint(len(view) + 1)
-            parts += (bytes(text), view)
-            text.clear()
-            text += NO_TAGS
-        text += NO_TAGS
+            parts += (before + _INT32.pack(partition) + _uvarint(len(view) + 1), view)
+            before = NO_TAGS
+        text = bytearray(before + NO_TAGS)
     text += NO_TAGS
     parts.append(bytes(text))
     return parts

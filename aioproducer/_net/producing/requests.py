@@ -83,14 +83,12 @@ class ProduceRequests:
         if not batches:
             return False
         self._tally.sent(batches)
-        for batch in batches:
-            batch.written_at = now
-        self._write(link, batches)
+        self._write(link, batches, now)
         return True
 
-    def _write(self, link: Link, batches: list[QueuedBatch]) -> None:
+    def _write(self, link: Link, batches: list[QueuedBatch], now: float) -> None:
         connection = link.connection
-        topics = self._by_topic(batches)
+        topics = self._by_topic(batches, now)
         try:
             version = self._version(connection, topics)
         except ProtocolError as error:
@@ -117,10 +115,11 @@ class ProduceRequests:
             return
         by_id = version >= TOPIC_IDS_FROM
         names = {topic.topic_id: topic.name for topic in topics} if by_id else {}
+        ids = {topic.name: topic.topic_id for topic in topics} if by_id else {}
         for batch in batches:
-            batch.sent_to = batch.queue.topic.topic_id if by_id else NO_ID  # type: ignore[attr-defined]  # a TopicQueues
+            batch.sent_to = ids.get(batch.topic, NO_ID)
         if transactions is not None:
-            transactions.current.sent(batches[0].written_at)
+            transactions.current.sent(now)
         exchange = ProduceExchange(self, link, version, batches, names)
         size = sum(map(len, parts))
         limit = answer_limit(size)
@@ -144,13 +143,15 @@ class ProduceRequests:
             self.settlement.answered(batch, answer, now)
         link.permits.release()
 
-    def _by_topic(self, batches: list[QueuedBatch]) -> list[TopicBatches]:
+    def _by_topic(self, batches: list[QueuedBatch], now: float) -> list[TopicBatches]:
         topics: dict[str, TopicBatches] = {}
         for batch in batches:
-            entry = topics.get(batch.topic)
+            batch.written_at = now
+            topic = batch.topic
+            entry = topics.get(topic)
             if entry is None:
                 queues: TopicQueues = batch.queue.topic  # type: ignore[assignment]
-                entry = topics[batch.topic] = TopicBatches(batch.topic, queues.topic_id, [])
+                entry = topics[topic] = TopicBatches(topic, queues.topic_id, [])
             entry.batches.append((batch.partition, batch.view()))  # type: ignore[attr-defined]  # made above
         return list(topics.values())
 
