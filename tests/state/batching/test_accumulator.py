@@ -86,6 +86,21 @@ def test_partitions_do_not_linger_behind_each_other(m: Machines) -> None:
     assert {batch.partition for batch in m.drain()} == {0, 1}
 
 
+def test_a_linger_that_is_set_anew_ends_before_those_that_began_later(m: Machines) -> None:
+    """The alarm of a batch that left early sets that of the next batch, which ends before that of another partition."""
+    m.append()
+    m.later(LINGER * 0.2)
+    m.close()
+    m.append(b"next")
+    m.drain()
+    m.later(LINGER * 0.5)
+    m.append(partition=1)
+    m.later(LINGER * 0.35)
+    assert not ready(m)
+    m.later(LINGER * 0.25)
+    assert values_of(m.only()) == (b"next",)
+
+
 def test_without_linger_a_record_is_ready_at_once() -> None:
     """linger 0: the next request takes whatever there is."""
     m = Machines(limits(linger=0.0))
