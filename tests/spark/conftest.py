@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from aioproducer.spark.shipping.worker import this_worker
 from aioproducer.testing import EmbeddedKafka
 
 if TYPE_CHECKING:
@@ -24,6 +26,13 @@ ATTEMPTS: Final = 4
 _numbers = itertools.count()
 
 MakeTopic = Callable[..., str]
+
+
+def no_producer_is_kept() -> None:
+    """The worker of this process drops its producers, which would look for their cluster during later tests."""
+    worker = this_worker()
+    for config in list(worker._producers):
+        worker.run(worker.forget(config))
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +75,7 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
         kafka.create_topic("orders", 1)
         kafka.create_topic("aioproducer-spark-marks", 16, cleanup_policy="compact")
         yield kafka
+        await asyncio.to_thread(no_producer_is_kept)
 
 
 @pytest.fixture
