@@ -145,6 +145,14 @@ def suite(name: str, python: str, *arguments: str) -> Check:
     return check
 
 
+def with_mark(mark: str) -> list[str]:
+    """The test files that have this mark, and folders whose fixtures have it: pytest need not import all the others."""
+    found = [path for path in ROOT.glob("tests/**/*.py") if f"pytest.mark.{mark}" in path.read_text()]
+    folders = {path.parent for path in found if path.name == "conftest.py"}
+    files = {path for path in found if path.name.startswith("test_") and folders.isdisjoint(path.parents)}
+    return sorted(str(place.relative_to(ROOT)) for place in folders | files)
+
+
 def stubbed_modules() -> list[str]:
     """The compiled modules, by their stubs."""
     return sorted(f"aioproducer._core.{stub.stem}" for stub in ROOT.glob("aioproducer/_core/*.pyi"))
@@ -288,11 +296,14 @@ def everything() -> list[Turn]:
     rest = side_by_side(fetch, environment_of_old_spark(), *linters(), collection(this_python()))
     preparations = [*environments, *rest]
     here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
-    kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka")
-    kafka = without(kafka, REAL_FAULTS + SPARK + EACH_VERSION)
+    elsewhere = REAL_FAULTS + SPARK + EACH_VERSION
+    places = [place for place in with_mark("kafka") if not place.startswith(elsewhere)]
+    kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka", *places)
     kafka.command += [f"--deselect={name}" for name in BENCHMARKS]
     spark = without(spark_suite("with Spark", SPARK), SPARK_CLUSTERS + SPARK_FAULTS + SPARK_BENCHMARKS)
-    packaging = suite(f"distribution, Python {this_python()}", sys.executable, "-m", "packaging")
+    packaging = suite(
+        f"distribution, Python {this_python()}", sys.executable, "-m", "packaging", *with_mark("packaging")
+    )
     # Tests with short time limits get the machine to themselves.
     newest = [suite_elsewhere(version) for version, _ in others if version == NEWEST_PYTHON]
     between = [suite_elsewhere(version) for version, _ in others if version != NEWEST_PYTHON]

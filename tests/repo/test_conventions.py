@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.repo.source import PACKAGE, ROOT, imported, nodes, parsed, place, python_files, python_files_with
+from tools.checks import with_mark
 
 UNSAFE_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "yaml"}
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
@@ -178,6 +179,20 @@ def test_what_starts_a_real_kafka_is_marked() -> None:
     tests = [path for path in found if path.name.startswith("test_")]
     assert len(tests) > 10
     assert [str(path) for path in tests if "pytest.mark.kafka" not in path.read_text()] == []
+
+
+def test_a_mark_is_found_by_its_text() -> None:
+    """`make test` collects the test files that have the mark's text: a test that gets it from elsewhere would not run."""
+    for mark in ("kafka", "packaging"):
+        collected = {ROOT / each for each in with_mark(mark)}
+        found = [
+            place(path, node)
+            for path in python_files_with(ROOT / "tests", {f"mark.{mark}"})
+            for node in nodes(path)
+            if isinstance(node, ast.Attribute) and ast.unparse(node).endswith(f"mark.{mark}")
+            if collected.isdisjoint({path, *path.parents})
+        ]
+        assert (len(collected) > 1, found) == (True, [])
 
 
 def test_a_port_belongs_to_who_listens() -> None:
