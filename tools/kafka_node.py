@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import random
 import shutil
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -35,6 +37,8 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d{ABSOLUTE} %-5p %m (%c{1})%n
 """
 _JAVA_OPTIONS: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC")
+DATA: Final = "data"
+"""The folder of the logs, in that of the node."""
 QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-Xverify:none", "-XX:-UsePerfData")
 """Options with which Java starts sooner and never gets as fast: for nodes that are restarted often."""
 
@@ -111,7 +115,7 @@ class KafkaNode:
         (self.folder / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
 
     def format(self, cluster_id: str, features: Mapping[str, int]) -> subprocess.Popen[bytes]:
-        """Begin to format the log folder; the caller waits, so that nodes can be formatted side by side.
+        """Begin to format the log folder with Kafka's tool; the caller waits.
 
         `features` are finalized at these levels, the others at the defaults of the version.
         """
@@ -119,6 +123,21 @@ class KafkaNode:
         # Without the "=", a cluster id that begins with "-" would be taken for an option.
         identity = f"--cluster-id={cluster_id}"
         return self.java("kafka.tools.StorageTool", "format", identity, *levels, "-c", str(self._properties))
+
+    def adopt(self, cluster_id: str, bootstrap: Path) -> None:
+        """Make the log folder of a formatted node, with the finalized features of another."""
+        self.bootstrap.parent.mkdir(exist_ok=True)
+        if not self.bootstrap.exists():
+            shutil.copy(bootstrap, self.bootstrap)
+        directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        own = {"version": 1, "cluster.id": cluster_id, "node.id": self.node_id, "directory.id": directory_id}
+        text = "".join(f"{name}={value}\n" for name, value in own.items())
+        (self.bootstrap.parent / "meta.properties").write_text(text, encoding="utf-8")
+
+    @property
+    def bootstrap(self) -> Path:
+        """The file with the features that the format has finalized."""
+        return self.folder / DATA / "bootstrap.checkpoint"
 
     def start(self) -> None:
         """Start the process, for the first time or again; the node is not ready yet when this returns.

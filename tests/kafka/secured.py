@@ -14,7 +14,7 @@ from tests.certificates import Authority
 from tests.kafka.identity_provider import AUDIENCE, ISSUER, IdentityProvider
 from tests.kafka.realm import REALM, Realm
 from tools.kafka_cluster import KafkaCluster
-from tools.kafka_node import NodePorts, hold_ports
+from tools.kafka_node import QUICK_START, NodePorts, hold_ports
 
 USER: Final = "alice"
 OTHER_USER: Final = "bob"
@@ -48,7 +48,7 @@ class SecuredKafka(KafkaCluster):
     @classmethod
     def of(cls, folder: Path) -> Self:
         """A node with an authority in this folder."""
-        return cls(authority=Authority.make(folder))
+        return cls(authority=Authority.make(folder), java_options=QUICK_START)
 
     @property
     def ssl_port(self) -> int:
@@ -80,7 +80,7 @@ class SecuredKafka(KafkaCluster):
         """A node that has a realm of Kerberos as well, and a listener for it."""
         kafka = cls.of(folder)
         kafka.realm = Realm(folder / "realm", kafka.kerberos_ports.controller)
-        kafka.java_options = (f"-Djava.security.krb5.conf={kafka.realm.config}",)
+        kafka.java_options += (f"-Djava.security.krb5.conf={kafka.realm.config}",)
         return kafka
 
     def __attrs_post_init__(self) -> None:

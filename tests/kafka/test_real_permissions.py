@@ -10,6 +10,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from aioproducer import AuthorizationError, Producer, TransactionAbortedError, check_topics, fence
 from tools.kafka_cluster import KafkaCluster
+from tools.kafka_node import QUICK_START
 
 pytestmark = pytest.mark.kafka
 
@@ -37,7 +38,7 @@ def allowed(kind: ResourceType, name: str, operation: AclOperation) -> AclBindin
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[KafkaCluster]:
     """A topic to write, one only to describe, one without any permission, a transactional id and a group that are denied."""
-    with KafkaCluster(1, settings=AUTHORIZER) as kafka:
+    with KafkaCluster(1, settings=AUTHORIZER, java_options=QUICK_START) as kafka:
         for topic in ("open", "seen", "hidden"):
             kafka.create_topic(topic, 2)
         rules = [
