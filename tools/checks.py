@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -114,14 +114,17 @@ NOT_UNDER_SANITIZERS = (
 )
 # The factor for the time limits of tests.
 SLOWNESS = 5
+# Layers of the proof whose tests have a clock of their own, and those that have the clock of the machine.
+IN_VIRTUAL_TIME = tuple(folder for folder in PROOF_LAYERS if folder != "tests/proxy")
+IN_REAL_TIME = ("tests/proxy", "tests/scenarios/test_b_answers.py::test_b14_metadata_with_200000_partitions")
 # import-linter has no `python -m`, and its script does not survive a moved environment.
 RUN_IMPORT_LINTER = (
     "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
 )
 
 
-Lane = list[Check]
-"""Checks that run one after the other."""
+Lane = list["Check | Turn"]
+"""Checks, and turns, that run one after the other."""
 Turn = list[Lane]
 """Lanes that run at the same time: each of them leaves the machine idle for much of its time."""
 
@@ -204,6 +207,36 @@ def proof_layers(effort: str) -> Check:
         f"proof, Python {this_python()}", sys.executable, *PROOF_LAYERS, "-m", "not kafka", *ON_ALL_PROCESSORS
     )
     check.effort = effort
+    return check
+
+
+def proof_in_real_time() -> Check:
+    """The tests of the proof that may be wrong about a machine that is too busy for them."""
+    check = suite(
+        f"proof in real time, Python {this_python()}",
+        sys.executable,
+        *IN_REAL_TIME,
+        "-m",
+        "not kafka",
+        *ON_ALL_PROCESSORS,
+    )
+    check.effort = "all"
+    return check
+
+
+def proof_in_virtual_time() -> Check:
+    """All other tests of the proof: they get the time that other checks leave, and take it from none of them."""
+    check = suite(
+        f"proof, Python {this_python()}",
+        sys.executable,
+        *IN_VIRTUAL_TIME,
+        "-m",
+        "not kafka",
+        *ON_ALL_PROCESSORS,
+    )
+    check.command[:0] = ["nice", "-n", "19"]
+    check.command += ["--timeout=3000", *(f"--deselect={name}" for name in IN_REAL_TIME)]
+    check.effort = "all"
     return check
 
 
@@ -292,9 +325,9 @@ def everything() -> list[Turn]:
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
     others = other_pythons()
     # The environments mostly wait for packages.
-    environments = [[environment_elsewhere(*found), collection(found[0])] for found in others]
+    environments: Turn = [[environment_elsewhere(*found), collection(found[0])] for found in others]
     rest = side_by_side(fetch, environment_of_old_spark(), *linters(), collection(this_python()))
-    preparations = [*environments, *rest]
+    preparations: Turn = [*environments, *rest]
     here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
     elsewhere = REAL_FAULTS + SPARK + EACH_VERSION
     places = [place for place in with_mark("kafka") if not place.startswith(elsewhere)]
@@ -304,13 +337,11 @@ def everything() -> list[Turn]:
     packaging = suite(
         f"distribution, Python {this_python()}", sys.executable, "-m", "packaging", *with_mark("packaging")
     )
-    # Tests with short time limits get the machine to themselves.
-    newest = [suite_elsewhere(version) for version, _ in others if version == NEWEST_PYTHON]
-    between = [suite_elsewhere(version) for version, _ in others if version != NEWEST_PYTHON]
-    in_turn = [side_by_side(here), [newest, between], side_by_side(proof_layers("all"))]
+    newest: Lane = [suite_elsewhere(version) for version, _ in others if version == NEWEST_PYTHON]
+    between: Lane = [suite_elsewhere(version) for version, _ in others if version != NEWEST_PYTHON]
     # Each of these waits for brokers and starting programs for more than half of its time. The lanes take about the
     # same time.
-    beside = [
+    beside: Turn = [
         [kafka, packaging],
         [spark, suite_on_old_spark()],
         [
@@ -319,7 +350,10 @@ def everything() -> list[Turn]:
             spark_suite("Spark under faults", SHORT_SPARK_FAULTS),
         ],
     ]
-    return [preparations, *in_turn, beside]
+    # Tests with short time limits get the machine to themselves, but for what the proof takes of the rest.
+    others_in_turn: Lane = [here, proof_in_real_time(), [newest, between], beside]
+    proof: Lane = [proof_in_virtual_time()]
+    return [preparations, [others_in_turn, proof]]
 
 
 def proof() -> list[Turn]:
@@ -387,16 +421,35 @@ PLANS: dict[str, Callable[[], list[Turn]]] = {
 
 
 # ------------------------------------------------------------------------------------------ in turns
+def lanes_of(turn: Turn) -> Iterator[Lane]:
+    """Its lanes, and those of the turns in them."""
+    for lane in turn:
+        yield lane
+        for each in lane:
+            if not isinstance(each, Check):
+                yield from lanes_of(each)
+
+
+def checks_of(turn: Turn) -> list[Check]:
+    """All checks of all lanes."""
+    return [each for lane in lanes_of(turn) for each in lane if isinstance(each, Check)]
+
+
 def take(turn: Turn) -> None:
     """Run the lanes of one turn side by side; the output of each check is shown in one piece."""
-    checks = [check for lane in turn for check in lane]
+    beside_each_other(turn, shown if len(checks_of(turn)) == 1 else told_afterwards)
+
+
+def beside_each_other(turn: Turn, run: Callable[[Check], None]) -> None:
+    """Run the lanes of a turn, or of one in a lane, and wait for all of them."""
+    checks, lanes = checks_of(turn), list(lanes_of(turn))
     with ThreadPoolExecutor(len(turn)) as pool:
-        runs = [pool.submit(walk, lane, shown if len(checks) == 1 else told_afterwards) for lane in turn]
+        runs = [pool.submit(walk, lane, run) for lane in turn]
         try:
-            for run in runs:
-                run.result()
+            for each in runs:
+                each.result()
         except KeyboardInterrupt:
-            for lane in turn:
+            for lane in lanes:
                 lane.clear()
             for check in checks:
                 check.end(signal.SIGINT)
@@ -406,7 +459,11 @@ def take(turn: Turn) -> None:
 def walk(lane: Lane, run: Callable[[Check], None]) -> None:
     """Run the checks of a lane, which may be cleared meanwhile."""
     while lane:
-        run(lane.pop(0))
+        each = lane.pop(0)
+        if isinstance(each, Check):
+            run(each)
+        else:
+            beside_each_other(each, run)
 
 
 def shown(check: Check) -> None:
@@ -458,7 +515,7 @@ def main() -> int:
     parser.add_argument("--repeat-until", type=float, metavar="TIME")
     options = parser.parse_args()
     turns = PLANS[options.plan]()
-    checks = [check for turn in turns for lane in turn for check in lane]
+    checks = [check for turn in turns for check in checks_of(turn)]
     one_check.REPORTS.mkdir(parents=True, exist_ok=True)
     for check in checks:
         check.report.unlink(missing_ok=True)

@@ -13,7 +13,19 @@ import pytest
 from tests.effort import SEED_VARIABLE
 from tests.seeds import RUN_SEED_VARIABLE, seed_of
 from tools import checks, one_check, sanitizers
-from tools.checks import PLANS, close, side_by_side, suite, take
+from tools.checks import (
+    IN_REAL_TIME,
+    PLANS,
+    PROOF_LAYERS,
+    Turn,
+    checks_of,
+    close,
+    proof_in_real_time,
+    proof_in_virtual_time,
+    side_by_side,
+    suite,
+    take,
+)
 from tools.one_check import RUN_SEED, Check
 from tools.repeats import repeat_failed
 
@@ -122,6 +134,33 @@ def test_a_lane_runs_one_after_the_other(tmp_path: Path) -> None:
     assert (first.verdict, second.verdict) == ("ok", "ok")
 
 
+def test_a_lane_may_have_a_turn(tmp_path: Path) -> None:
+    """Its lanes run at the same time, behind what is before it in its lane, and beside the other lane."""
+    pipe, left, other = tmp_path / "pipe", tmp_path / "left", tmp_path / "other"
+    os.mkfifo(pipe)
+    os.mkfifo(other)
+    first = Check("first", [sys.executable, "-c", f"open({str(left)!r}, 'x')"])
+    writes = Check("writes", [sys.executable, "-c", f"open({str(left)!r}); open({str(pipe)!r}, 'w')"])
+    reads = Check("reads", [sys.executable, "-c", f"open({str(pipe)!r}); open({str(other)!r}, 'w')"])
+    beside = Check("beside", [sys.executable, "-c", f"open({str(other)!r})"])
+    turn: Turn = [[first, side_by_side(writes, reads)], [beside]]
+    checks = checks_of(turn)
+    take(turn)
+    assert [(check.name, check.verdict) for check in checks] == [
+        (name, "ok") for name in ("first", "writes", "reads", "beside")
+    ]
+
+
+def test_no_layer_of_the_proof_is_left_out() -> None:
+    """`make test` has the layers of `make proof`, in two checks; a test of one of them is not in the other."""
+    real, virtual = proof_in_real_time(), proof_in_virtual_time()
+    for layer in PROOF_LAYERS:
+        assert (layer in real.command) + (layer in virtual.command) == 1
+    single = [place for place in IN_REAL_TIME if "::" in place]
+    assert [place for place in single if f"--deselect={place}" not in virtual.command] == []
+    assert [place for place in single if not (one_check.ROOT / place.partition("::")[0]).is_file()] == []
+
+
 def test_last_line_is_the_sum(capsys: pytest.CaptureFixture[str], reports: Path) -> None:
     """The last line counts everything, also on disk, and the exit code follows it."""
     first = Check("a", [], passed=1)
@@ -193,6 +232,11 @@ def test_sanitizers_report_what_no_test_sees(
         assert verdict.failed == len(sanitizers.findings(reports)) == len(found)
 
 
+def names_of(turn: Turn) -> list[list[str]]:
+    """The names of the checks of each lane."""
+    return [[check.name for check in checks_of([lane])] for lane in turn]
+
+
 def test_proof_has_the_core_under_sanitizers(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is compiled, tried and judged in this order, in a copy of the tree: the modules of the tree itself stay as they are."""
     copies: list[Path] = []
@@ -203,14 +247,14 @@ def test_proof_has_the_core_under_sanitizers(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(checks, "copy_of_the_tree", not_copied)
     proof, alone = PLANS["proof"](), PLANS["sanitized"]()
-    names = [[[check.name for check in lane] for lane in turn] for turn in alone]
+    names = [names_of(turn) for turn in alone]
     assert names == [
         [["core with sanitizers, compiled"]],
         [["core under sanitizers"]],
         [["reports of sanitizers"]],
     ]
-    assert names == [[[check.name for check in lane] for lane in turn] for turn in proof[:3]]
-    assert [check.tree for ((check,),) in alone[:2]] == copies[1:] * 2
+    assert names == [names_of(turn) for turn in proof[:3]]
+    assert [check.tree for turn in alone[:2] for check in checks_of(turn)] == copies[1:] * 2
     assert one_check.ROOT not in copies
 
 
