@@ -71,8 +71,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._set_clock()
 
     def _set_clock(self) -> None:
-        self.clock.monotonic = self._now
-        self.clock.wall_ms = self.wall_ms()
+        # In each turn: without a call of wall_ms().
+        self.clock.monotonic = now = self._now
+        self.clock.wall_ms = _WALL_BEGIN_MS + round((now - _BEGIN) * 1000) + self.wall_offset_ms
 
     # -- turns
 
@@ -104,7 +105,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise StuckError(f"after {_MOST_TURNS} turns of the loop the simulation is not over")
         ahead = self._until_a_timer() if idle else 0.0
         self._pass(ahead if ahead > 0 else self.rng.random() * _TURN_COSTS)
-        self._shuffle()
+        if len(self._ready) > 1:  # type: ignore[attr-defined]
+            self._shuffle()
 
     def _until_a_timer(self) -> float:
         scheduled: list[Any] = self._scheduled  # type: ignore[attr-defined]
@@ -122,8 +124,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _shuffle(self) -> None:
         ready = self._ready  # type: ignore[attr-defined]
-        if len(ready) < 2:
-            return
         handles = list(ready)
         places = [place for place, handle in enumerate(handles) if _is_step_of_a_task(handle)]
         if len(places) < 2:

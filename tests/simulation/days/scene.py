@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
+from unittest import mock
 
 import attrs
 
 from aioproducer import Producer
+from aioproducer._net.runtime import timekeeper
 from tests.simulation.access import USER
 from tests.simulation.days.incarnations import Incarnations
 from tests.simulation.days.past import Past
@@ -21,6 +24,19 @@ LATE_BELIEF: Final = 150.0
 """Seconds after which a producer knows the present state, after any answers from the past."""
 MOST_PARTITIONS: Final = 4
 MOST_REFRESHES: Final = 12
+SELDOM: Final = 600.0
+"""Seconds from one look for unused brokers to the next, in lives with long memories."""
+
+
+@contextmanager
+def seldom_looks(options: dict[str, Any]) -> Iterator[None]:
+    """Where leaders remember a producer for a day, no connection is closed for being idle, and looks each half minute
+    would take most of the time of a life.
+    """
+    lasting = options["producer_expiration"] >= DAY
+    seconds = SELDOM if lasting else timekeeper.LOOK_FOR_IDLE_EVERY
+    with mock.patch.object(timekeeper, "LOOK_FOR_IDLE_EVERY", seconds):
+        yield
 
 
 def slow_settings(world: World) -> dict[str, Any]:

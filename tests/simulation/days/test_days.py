@@ -7,6 +7,7 @@ import pytest
 from tests.effort import DAYS, SEED_VARIABLE, seeds
 from tests.simulation.access import drawn_access
 from tests.simulation.days import idempotent, transactional
+from tests.simulation.days.scene import seldom_looks
 from tests.simulation.world import World, simulate
 
 TOGETHER = 20
@@ -28,7 +29,9 @@ def test_an_idempotent_life_of_days_keeps_the_promise(group: list[int]) -> None:
             await idempotent.live(world, lived)
 
         try:
-            simulate(play, seed, access=drawn_access(seed), **idempotent.options_of(seed))
+            options = idempotent.options_of(seed)
+            with seldom_looks(options):
+                simulate(play, seed, access=drawn_access(seed), **options)
             broken = idempotent.verdict(lived[0])
             assert not broken, "\n".join(broken)
         except BaseException:
@@ -47,7 +50,9 @@ def test_a_transactional_life_of_days_keeps_the_promise(group: list[int]) -> Non
 
         try:
             # The version of transactions is drawn by the seed's last bit: each version has secured lives.
-            simulate(play, seed, access=drawn_access(seed // 2), **transactional.options_of(seed))
+            options = transactional.options_of(seed)
+            with seldom_looks(options):
+                simulate(play, seed, access=drawn_access(seed // 2), **options)
             broken = transactional.verdict(lived[0])
             assert not broken, "\n".join(broken)
         except BaseException:
