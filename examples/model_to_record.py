@@ -29,7 +29,7 @@ SCHEMA = """{"type": "record", "name": "Order", "fields": [
 
 
 class Order(BaseModel):
-    """What a customer orders. The schema is stricter: it wants a count."""
+    """An order of a customer. The schema is stricter: it wants a count."""
 
     item: str
     count: int | None = None

@@ -112,7 +112,7 @@ def given_schema(schema: Any, kind: SchemaType, text_of: Callable[[Any], str | N
 
 
 def advice_about(text: str) -> str:
-    """What to do about a text that is no JSON: the name of a file is a usual mistake."""
+    """Advice about a text that is no JSON: the name of a file is a usual mistake."""
     name = text.strip()
     return (
         "; give the text of a schema, not the name of its file" if name.endswith((".avsc", ".json")) else ""

@@ -46,7 +46,7 @@ class Orders:
         return line.replace(self.kafka.bootstrap_servers, "localhost:9092")
 
     async def send(self, order: str) -> str:
-        """What it prints for an order."""
+        """The line that it prints for an order."""
         assert self.process.stdin is not None
         self.process.stdin.write(order.encode() + b"\n")
         return await self.line()
