@@ -1,6 +1,6 @@
 """Ledgers: compacted topics that keep the last committed value of each key for as long as they exist.
 
-Used by parts of this package that must find again what was committed long ago. Values are written by a producer, in the
+Used by parts of this package that must find old commits again. Values are written by a producer, in the
 same transaction as the records that they concern.
 """
 

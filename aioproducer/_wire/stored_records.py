@@ -39,7 +39,7 @@ def is_transactional(batch: memoryview) -> bool:
 
 
 def records_of(head: BatchHead, batch: memoryview) -> Iterator[StoredRecord]:
-    """The records of a whole batch; ProtocolError if the bytes are not what was written."""
+    """The records of a whole batch; ProtocolError if the bytes were changed or cut."""
     (told,) = _UINT32.unpack_from(batch, _CRC_AT)
     if crc32c.crc32c(batch[_ATTRIBUTES_AT:]) != told:
         raise ProtocolError(f"the batch at offset {head.first_offset} has a wrong checksum")

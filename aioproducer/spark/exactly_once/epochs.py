@@ -75,7 +75,7 @@ def write_epoch(
         if mark is not None and mark.epoch >= epoch:
             written = _found(batches, layout, options, place, epoch, mark)
             if options.ledger_topic not in (None, mark.ledger):
-                # Of an older version, or of another ledger: this epoch may be repeated once more, when its offset is
+                # Of an older version, or of another ledger: this epoch may be repeated again when its offset is
                 # forgotten.
                 worker.run(move(Mark(epoch, str(mark.fingerprint), mark.topic, options.ledger_topic)))
             return written

@@ -284,7 +284,7 @@ async def test_a_ledger_that_may_not_be_read(kafka: EmbeddedKafka) -> None:
 
 
 async def test_a_ledger_whose_first_records_are_gone(kafka: EmbeddedKafka, clock: Time) -> None:
-    """An operator has deleted records: what is left is read."""
+    """An operator has deleted records: the rest is read."""
     options = options_for(kafka)
     for epoch in range(3):
         await epoch_written(options, epoch, b"a")

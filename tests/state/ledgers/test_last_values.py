@@ -98,7 +98,7 @@ def test_compaction_leaves_holes() -> None:
 
 
 def test_an_answer_that_begins_before_the_asked_offset() -> None:
-    """Brokers give whole batches: what was read already is left out."""
+    """Brokers give whole batches: batches before the position are left out."""
     log = Log().write(1, a="1", b="1").ended(1)
     values = LastValues(lambda _: True)
     values.read(log.data)
