@@ -34,6 +34,8 @@ RESOLVING: Final = 40
 """About one life in three has records of unknown outcome."""
 EVERY_TURN: Final = {"few": 29, "all": 2, "proof": 1}[EFFORT]
 """An interruption in every n-th turn of the loop."""
+LONG_TEST: Final = 3_000
+"""The limit of a long test, in seconds: `make test` runs the proof beside other tests, with the time that they leave."""
 SCENARIO: Final = 12
 """With 20, the proof took 757 s of the half hour of `make test`; `make proof` plays fifty times as many."""
 SCENARIO_VARIANT: Final = 4

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from aioproducer._state.delivery.verdicts import Kind, verdict
+from tests.effort import LONG_TEST
 from tests.exhaustive.explorer import Explorer
 from tests.exhaustive.model import FATES, Model
 
@@ -23,7 +24,7 @@ ALIKE = {
 }
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(LONG_TEST)
 def test_every_order_of_events_keeps_the_promise(
     model: Model, record_property: Callable[[str, object], None]
 ) -> None:

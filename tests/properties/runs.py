@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.collector import seldom
-from tests.effort import FEW, PROOF
+from tests.effort import FEW, LONG_TEST, PROOF
 
 # Hypothesis remembers what it has tried, and takes ever longer to think of something new: many short runs see more.
 PARTS = 50 if PROOF else 1
@@ -24,7 +24,7 @@ SETTINGS = settings(
 
 def in_parts(test: Callable[[int], None]) -> Callable[[int], None]:
     """Marks a test that calls `run`. A failure is made as short as possible before it is shown: that may take minutes."""
-    return pytest.mark.timeout(600)(pytest.mark.parametrize("part", range(PARTS))(test))
+    return pytest.mark.timeout(LONG_TEST)(pytest.mark.parametrize("part", range(PARTS))(test))
 
 
 def run(machine: type[RuleBasedStateMachine], part: int) -> None:

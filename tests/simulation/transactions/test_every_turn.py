@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from aioproducer import KafkaError, Producer, ProducerFencedError, StateError, TransactionAbortedError
-from tests.effort import EVERY_TURN
+from tests.effort import EVERY_TURN, LONG_TEST
 from tests.judge.transactions import Fate, Told, judge_transactions
 from tests.simulation.bookkeeping import GROUP, NAME, PARTITIONS, SOURCE, Books
 from tests.simulation.fault_schedule import TOPIC
@@ -176,7 +176,7 @@ async def _successor(world: World, books: Books) -> None:
     [killed, taken_over, left, out_of_time, left_twice, started_again, aborted_elsewhere, closing],
 )
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(LONG_TEST)
 def test_interrupted_in_each_turn(version: int, interruption: Interruption) -> None:
     """The log has a row of whole transactions, and the results of the owner's calls are true."""
     first, last = _turns(version)
