@@ -85,7 +85,7 @@ DOCUMENTS_WITH_A_REGISTRY = (
 )
 # Tests that hardly depend on the Python version: tools, programs, the embedded Kafka, vocabulary and pure logic.
 ON_ONE_PYTHON = (
-    "tests/callers", "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/golden", "tests/judge", "tests/kafka",
+    "tests/callers", "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/formats", "tests/golden", "tests/judge", "tests/kafka",
     "tests/mutants", "tests/outbox", "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/simulation", "tests/soak", "tests/spark",
     "tests/state",
     "tests/testing", "tests/vocabulary", "tests/wire",
@@ -104,7 +104,7 @@ STARTED_PROGRAMS = ("tests/cli/perf", "tests/cli/produce", "tests/examples")
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
 # Tests that exercise the whole compiled core, with odd arguments and at odd moments.
 UNDER_SANITIZERS = (
-    "tests/callers", "tests/core", "tests/golden", "tests/runtime", "tests/state", "tests/wire",
+    "tests/callers", "tests/core", "tests/formats", "tests/golden", "tests/runtime", "tests/state", "tests/wire",
 )  # fmt: skip
 # One measures resident memory, most of which is the sanitizers'. The other uses the debugging allocator of Python,
 # whose blocks are opaque to sanitizers: the sanitizers check the same and more.
@@ -395,7 +395,7 @@ def floors() -> list[Turn]:
     """The lowest supported versions of the dependencies, in a copy of the tree: they also build the core."""
     tree = copy_of_the_tree(one_check.REPORTS.with_name("floors"))
     setup = environment("floors", "floors", ".venv", sys.executable)
-    check = without(core_suite(f"{this_python()} at the floors", ".venv/bin/python"), WITH_A_REGISTRY)
+    check = without(core_suite(f"{this_python()} at the floors", ".venv/bin/python"), (*WITH_A_REGISTRY, "tests/formats"))
     check.command += [f"--deselect=tests/repo/documents/{name}" for name in DOCUMENTS_WITH_A_REGISTRY]
     setup.tree = check.tree = tree
     return [side_by_side(setup), side_by_side(check)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 import aioproducer._core.unzipped  # noqa: F401  # before a missing compiled module is reported
 from aioproducer._core.accept import APPENDED as APPENDED
 from aioproducer._core.accept import INTERCEPTED as INTERCEPTED
@@ -46,3 +49,17 @@ from aioproducer._core.records import ReadMark as ReadMark
 from aioproducer._core.records import Waker as Waker
 from aioproducer._core.records import murmur2 as murmur2
 from aioproducer._core.records import record_size as record_size
+
+if TYPE_CHECKING:
+    from aioproducer._core.rows import KINDS as KINDS
+    from aioproducer._core.rows import REASONS as REASONS
+    from aioproducer._core.rows import RowEncoder as RowEncoder
+
+# Loaded when structured rows are first encoded: no other program needs it.
+_ROWS: Final = frozenset({"KINDS", "REASONS", "RowEncoder"})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROWS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("aioproducer._core.rows"), name)

@@ -23,6 +23,7 @@ from aioproducer.config.providers import DirectoryProvider as DirectoryProvider
 from aioproducer.config.providers import EnvProvider as EnvProvider
 from aioproducer.config.providers import FileProvider as FileProvider
 from aioproducer.config.providers import UnresolvedError as UnresolvedError
+from aioproducer.config.providers import replaced as replaced
 from aioproducer.config.security.conflicts import iam_options as iam_options
 from aioproducer.config.security.conflicts import jaas_options as jaas_options
 from aioproducer.config.security.conflicts import ticket_cache as ticket_cache
@@ -55,6 +56,7 @@ __all__ = [
     "parse_endpoint",
     "properties_of",
     "region_of",
+    "replaced",
     "require_config",
     "require_connection_settings",
     "ticket_cache",

@@ -15,7 +15,7 @@ from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_cont
 from aioproducer.registry.subjects import GivenSubject
 from aioproducer.registry.to_dict import Plain, conversion
 
-__all__ = ["JsonSerializer"]
+__all__ = ["JsonSerializer", "check_of", "load_validators"]
 
 Dumps: TypeAlias = Callable[[Any], bytes | str]
 
@@ -51,7 +51,7 @@ class JsonSerializer(RegistrySerializer[T_contra]):
     ) -> None:
         self._to_dict = to_dict
         self._dumps = _default_dumps() if dumps is None else dumps
-        self._validators = _validators() if validate else None
+        self._validators = load_validators() if validate else None
         given = given_schema(schema, "JSON", _text_of)
         if given is not None and not given.references:
             self._make(given, {})
@@ -69,7 +69,7 @@ class JsonSerializer(RegistrySerializer[T_contra]):
     def _make(self, schema: Schema, referred: dict[str, str]) -> Encoder:
         content = _content(schema.text)
         name = content.get("title") if isinstance(content, dict) else None
-        check = None if self._validators is None else _check_of(self._validators, content, referred)
+        check = None if self._validators is None else check_of(self._validators, content, referred)
         return Encoder(lambda prefix: self._encode_of(prefix, check), name if isinstance(name, str) else None)
 
     def _encode_of(self, prefix: bytes, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
@@ -102,7 +102,8 @@ class _DoesNotFitError(ValueError):
     """An object that its schema refuses. The text has none of its values."""
 
 
-def _check_of(validators: Any, content: Any, referred: dict[str, str]) -> Callable[[Any], None]:
+def check_of(validators: Any, content: Any, referred: dict[str, str]) -> Callable[[Any], None]:
+    """The check of objects against a schema: it raises a ValueError with the place and the rule."""
     resources = {name: json.loads(text) for name, text in referred.items()}
 
     def retrieve(uri: str) -> Any:
@@ -129,7 +130,8 @@ def _check_of(validators: Any, content: Any, referred: dict[str, str]) -> Callab
     return check
 
 
-def _validators() -> Any:
+def load_validators() -> Any:
+    """The module that checks; ModuleNotFoundError names its extra."""
     try:
         return importlib.import_module("jsonschema_rs")
     except ModuleNotFoundError as error:

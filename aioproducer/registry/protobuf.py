@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
         "ProtobufSerializer requires the extra protobuf: pip install 'aioproducer[protobuf]'", name=error.name
     ) from None
 
-__all__ = ["ProtobufSerializer"]
+__all__ = ["ProtobufSerializer", "message_path"]
 
 # Every registry and every client has these.
 _WELL_KNOWN: Final = "google/protobuf/"
@@ -59,7 +59,7 @@ class ProtobufSerializer(RegistrySerializer[T_contra]):
         descriptor: Any = kind.DESCRIPTOR
         self._file = descriptor.file
         self._encoder_of_type = Encoder(
-            partial(_encode_of, kind, to_dict), descriptor.full_name, _path_of(descriptor)
+            partial(_encode_of, kind, to_dict), descriptor.full_name, message_path(descriptor)
         )
         super().__init__(
             registry,
@@ -131,7 +131,7 @@ def _encode_of(
     return encode
 
 
-def _path_of(descriptor: Any) -> tuple[int, ...]:
+def message_path(descriptor: Any) -> tuple[int, ...]:
     """The indexes that lead from the file to the message."""
     path: list[int] = []
     while descriptor.containing_type is not None:

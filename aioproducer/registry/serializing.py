@@ -25,7 +25,7 @@ from aioproducer.registry.subjects import subject_of
 from aioproducer.secret import Secret
 from aioproducer.serializers import NotPrepared, Part, Result
 
-__all__ = ["Encoder", "RegistrySerializer", "T_contra"]
+__all__ = ["Encoder", "RegistrySerializer", "T_contra", "referred_texts"]
 
 # A serializer takes any objects, unless their type is given.
 T_contra = TypeVar("T_contra", contravariant=True, default=Any)
@@ -209,7 +209,7 @@ class RegistrySerializer(Generic[T_contra]):
     async def _encoder(self, registry: Registry, schema: Schema) -> Encoder:
         known = self._encoders.get(schema)
         if known is None:
-            known = self._make(schema, await _referred(registry, schema))
+            known = self._make(schema, await referred_texts(registry, schema))
             self._encoders.put(schema, known)
         return known
 
@@ -242,13 +242,17 @@ class _Following:
         return self._write(data)
 
 
-async def _referred(registry: Registry, schema: Schema) -> dict[str, str]:
+async def referred_texts(registry: Registry, schema: Schema) -> dict[str, str]:
     """The texts of all schemas that a schema refers to, by their names; those without references come first."""
     texts: dict[str, str] = {}
     for reference in schema.references:
         if reference.name not in texts:
             found = await registry.version(reference.subject, reference.version)
-            texts = {**texts, **await _referred(registry, found.schema), reference.name: found.schema.text}
+            texts = {
+                **texts,
+                **await referred_texts(registry, found.schema),
+                reference.name: found.schema.text,
+            }
     return texts
 
 

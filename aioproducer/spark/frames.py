@@ -17,6 +17,7 @@ from aioproducer.spark.facts import QUERY, RUN, TaskFacts
 from aioproducer.spark.interpreter import warn_of_another_python
 from aioproducer.spark.options import SinkOptions, read_options, require_own_id
 from aioproducer.spark.preflight import check_kafka, check_kafka_once
+from aioproducer.spark.schemas import layout_of
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Written
 from aioproducer.spark.shipping.summary import tell
@@ -78,7 +79,7 @@ def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] |
 
 
 def _written(df: DataFrame, read: SinkOptions, epoch: tuple[str, int] | None) -> Written:
-    layout = Layout.of(df.schema, read)
+    layout = layout_of(df.schema, read)
     warn_of_another_python(df.sparkSession)
     if epoch is None:
         check_kafka(read)
@@ -136,7 +137,7 @@ def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]
     finally:
         del options  # No frame of a traceback keeps a secret.
     require_own_id(read, is_stream=True)
-    Layout.of(df.schema, read)
+    layout_of(df.schema, read)
     if read.is_exactly_once and read.sink_id is None and not _tells_queries(spark):
         raise ConfigurationError(f"{NAMELESS}: Spark Connect does not pass the id of the query")
     return df.writeStream.foreachBatch(partial(_write_epoch, read))

@@ -18,6 +18,7 @@ from aioproducer.config import (
     topic_problem,
 )
 from aioproducer.errors import ConfigurationError, printable
+from aioproducer.spark.formats import OPTIONS, SPELT_FORMATS, Structure, read_structure
 
 __all__ = ["Guarantee", "SinkOptions", "read_options", "require_own_id", "settings_of", "with_time_for_a_job"]
 
@@ -29,11 +30,13 @@ FAIL: Final = "fail"
 OF_SPARK: Final = frozenset({"checkpointlocation"})
 OURS: Final = (
     "topic", "includeheaders", "delivery", "sink.id", "write.id", "marker.topic", "ledger.topic", "on.error", "secrets.folders", "secrets.env",
+    *OPTIONS,
 )  # fmt: skip
 # The users' spelling; Spark makes option names lower case.
 SPELT: Final[Mapping[str, str]] = {
     "includeheaders": "includeHeaders",
     "checkpointlocation": "checkpointLocation",
+    **SPELT_FORMATS,
 }
 INSTEAD: Final[Mapping[str, str]] = {
     "path": "set the topic by the option 'topic' or the column of that name, and call save() or start() without a path",
@@ -76,6 +79,8 @@ class SinkOptions:
     ledger_topic: str | None = None
     # The topic for records that can never be written; None: they fail the write.
     dead_letters: str | None = None
+    # How columns become values and keys; None: they are bytes already.
+    structure: Structure | None = None
     # As the user gave them. Executors make the configuration again: one with a password is not pickled.
     given: Mapping[str, str] = attrs.field(factory=dict, repr=False, eq=False)
 
@@ -139,6 +144,8 @@ def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:
         problems.append(f"{' and '.join(ids)}: set delivery=exactly-once")
     if topic is not None and topic == dead_letters:
         problems.append("on.error names the topic of the rows: rows that it refused would be refused again")
+    structure = read_structure(ours, problems)
+    problems += _without_subject(structure, topic)
     marker_topic = _topic("marker.topic", ours["marker.topic"], problems) if "marker.topic" in ours else topic
     if guarantee is Guarantee.EXACTLY_ONCE and marker_topic is None:
         problems.append(
@@ -157,6 +164,7 @@ def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:
         marker_topic,
         ledger,
         dead_letters,
+        structure,
         given,
     )
 
@@ -173,6 +181,17 @@ def _ledger(
     if name in others:
         problems.append("ledger.topic: must be a topic of its own, because it is compacted")
     return name
+
+
+def _without_subject(structure: Structure | None, topic: str | None) -> list[str]:
+    """The usual subject of a schema has the name of the topic."""
+    if structure is None or structure.registry is None or topic is not None:
+        return []
+    return [
+        f"{prefix}subject or {prefix}schema.id: set one of them, because the option 'topic' is not set"
+        for prefix, part in (("", structure.value), ("key.", structure.key))
+        if part is not None and part.subject is None and part.schema_id is None
+    ]
 
 
 def _unknown(name: str) -> str:

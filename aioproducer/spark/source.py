@@ -21,6 +21,7 @@ from aioproducer.spark.exactly_once.jobs import Job, write_and_leave_open
 from aioproducer.spark.facts import TaskFacts
 from aioproducer.spark.options import SinkOptions, read_options, require_own_id
 from aioproducer.spark.preflight import check_kafka, check_kafka_once
+from aioproducer.spark.schemas import layout_of
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Written
 from aioproducer.spark.shipping.summary import tell
@@ -82,7 +83,7 @@ class KafkaSink(DataSource):
     def _checked(self, schema: StructType, *, is_stream: bool) -> tuple[SinkOptions, Layout]:
         options = read_options(self.options)
         require_own_id(options, is_stream=is_stream)
-        return options, Layout.of(schema, options)
+        return options, layout_of(schema, options)
 
     def schema(self) -> NoReturn:
         raise ConfigurationError(WRITES_ONLY)

@@ -14,6 +14,7 @@ from tests.mutants.borders.registry import REGISTRY
 from tests.mutants.borders.runtime import RUNTIME
 from tests.mutants.borders.security import SECURITY
 from tests.mutants.borders.serializers import SERIALIZERS
+from tests.mutants.borders.structured import STRUCTURED
 from tests.mutants.borders.telemetry import TELEMETRY
 from tests.mutants.borders.tracing import TRACING
 from tests.mutants.borders.wire import WIRE
@@ -71,4 +72,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *OUTBOX,
     *OUTLETS,
     *RESOLVING,
+    *STRUCTURED,
 )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +11,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 
 from aioproducer.testing import EmbeddedKafka
 from tests.spark.rows import failing, numbered
+from tests.spark.threads import in_a_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,19 +98,3 @@ def test_a_secured_cluster_with_the_password_in_a_file(
             writing.mode("append").save()
         assert len(kafka.records("secured")) == 20
     assert CANARY not in "".join(capfd.readouterr())
-
-
-@contextmanager
-def in_a_thread(kafka: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
-    """A cluster in a loop of its own, while Spark blocks this thread."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(kafka.__aenter__(), loop).result(30)
-        yield kafka
-        asyncio.run_coroutine_threadsafe(kafka.__aexit__(None, None, None), loop).result(30)
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()

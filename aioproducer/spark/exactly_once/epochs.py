@@ -40,7 +40,7 @@ def write_epoch(
         for at in (0, number)
     )
     worker = this_worker()
-    batches = begun(batches)
+    batches = layout.encoded(begun(batches))
 
     async def taken_over() -> tuple[Producer[Any, Any], Mark | None]:
         producer = await worker.producer(options.producer)

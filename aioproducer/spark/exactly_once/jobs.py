@@ -109,6 +109,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
     """Write the rows of a task into a transaction that the driver ends."""
     worker = this_worker()
     place, options = job.place(task.partition), job.options
+    batches = layout.encoded(batches)
     stack = AsyncExitStack()
     transaction: Transaction
     seen = Fingerprint()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -14,12 +15,14 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
+    MapType,
     StringType,
     StructType,
     TimestampType,
 )
 
 from aioproducer.errors import ConfigurationError, printable
+from aioproducer.spark.shipping.structured import REASON, FoundSchema, StructuredRows
 
 if TYPE_CHECKING:
     from aioproducer.spark.options import SinkOptions
@@ -44,10 +47,13 @@ def _is_timestamp(kind: DataType) -> bool:
 
 
 def _is_headers(kind: DataType) -> bool:
+    if isinstance(kind, MapType):
+        return _is_text(kind.keyType) and _is_text_or_bytes(kind.valueType)
     if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
         return False
-    parts = [(field.name, type(field.dataType)) for field in kind.elementType]
-    return parts == [("key", StringType), ("value", BinaryType)]
+    fields = list(kind.elementType)
+    named = [field.name for field in fields] == ["key", "value"]
+    return named and _is_text(fields[0].dataType) and _is_text_or_bytes(fields[1].dataType)
 
 
 @attrs.frozen
@@ -60,7 +66,10 @@ COLUMNS: Final[dict[str, _Column]] = {
     "value": _Column(_is_text_or_bytes, "string or binary"),
     "key": _Column(_is_text_or_bytes, "string or binary"),
     "topic": _Column(_is_text, "string"),
-    "headers": _Column(_is_headers, "array<struct<key:string,value:binary>>"),
+    "headers": _Column(
+        _is_headers,
+        "array<struct<key:string,value:binary>> or map<string,binary>, with values of string or binary",
+    ),
     "partition": _Column(_is_integer, "int"),
     "timestamp": _Column(_is_timestamp, "timestamp"),
 }
@@ -82,6 +91,8 @@ class Parcel:
     partition: list[int | None] | None
     timestamps: Any
     headers: list[Any] | None
+    # By rows, the parts that do not fit their format, each with its reason; such a part is the row as JSON.
+    unfit: Mapping[int, Mapping[str, str]]
 
 
 @attrs.frozen
@@ -90,10 +101,21 @@ class Layout:
 
     places: dict[str, int]
     topic: str | None
+    # Makes the parts of the columns of the DataFrame; None: they are its columns.
+    rows: StructuredRows | None = None
 
     @classmethod
-    def of(cls, schema: StructType, options: SinkOptions) -> Layout:
-        """The layout of a DataFrame with this schema; ConfigurationError with all of its faults."""
+    def of(
+        cls, schema: StructType, options: SinkOptions, found: Mapping[str, FoundSchema] = MappingProxyType({})
+    ) -> Layout:
+        """The layout of a DataFrame with this schema; ConfigurationError with all of its faults.
+
+        `found`: the schemas of structured parts.
+        """
+        rows = None
+        if options.structure is not None:
+            rows = StructuredRows.of(schema, options, found)
+            schema = rows.schema
         # Compared as Spark finds columns by name.
         names = [field.name.lower() for field in schema]
         places = {name: at for at, name in enumerate(names) if name in COLUMNS}
@@ -117,7 +139,11 @@ class Layout:
             problems.append("no topic: set the option 'topic', or add a string column 'topic'")
         if problems:
             raise ConfigurationError("; ".join(problems))
-        return cls(places, options.topic)
+        return cls(places, options.topic, rows)
+
+    def encoded(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The same rows, as batches of the parts of records."""
+        return iter(batches) if self.rows is None else self.rows.encoded(iter(batches))
 
     def parcels(self, batch: Any) -> Iterator[Parcel]:
         """The rows of an Arrow batch, in their order for each topic. The topic of a row without one is ''."""
@@ -151,7 +177,18 @@ class Layout:
             partition=None if partition is None else partition.to_pylist(),
             timestamps=self.column(rows, "timestamp"),
             headers=None if headers is None else [_pairs(each) for each in headers.to_pylist()],
+            unfit=self._unfit(rows),
         )
+
+    def _unfit(self, rows: Any) -> dict[int, dict[str, str]]:
+        found: dict[int, dict[str, str]] = {}
+        for part in self.rows.parts if self.rows is not None else ():
+            reasons = rows.column(REASON[part.part])
+            if reasons.null_count < len(reasons):
+                for at, reason in enumerate(reasons.to_pylist()):
+                    if reason is not None:
+                        found.setdefault(at, {})[part.part] = reason
+        return found
 
     def column(self, rows: Any, name: str) -> Any:
         """The column of a part in an Arrow batch; None where the DataFrame has none."""
@@ -159,8 +196,16 @@ class Layout:
         return None if at is None else rows.column(at)
 
 
-def _pairs(headers: list[dict[str, Any] | None] | None) -> list[tuple[Any, Any]] | None:
-    return None if headers is None else [(each["key"], each["value"]) for each in headers if each is not None]
+def _pairs(headers: list[Any] | None) -> list[tuple[Any, Any]] | None:
+    """The headers of a row, of an array of structs or of a map."""
+    if headers is None:
+        return None
+    pairs = (
+        (each["key"], each["value"]) if isinstance(each, dict) else each
+        for each in headers
+        if each is not None
+    )
+    return [(key, value.encode() if isinstance(value, str) else value) for key, value in pairs]
 
 
 def _hint(schema: StructType) -> str:

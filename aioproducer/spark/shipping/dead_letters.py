@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from aioproducer import KafkaError
 from aioproducer.outlets.letters import Letter, letter_of
 
@@ -13,12 +15,22 @@ if TYPE_CHECKING:
 __all__ = ["dead_letter"]
 
 
+@attrs.frozen(repr=False)
+class Row:
+    """A row that does not fit the format of its part: its repr is the row as JSON."""
+
+    text: bytes | None
+
+    def __repr__(self) -> str:
+        return (self.text or b"null").decode(errors="backslashreplace")
+
+
 def dead_letter(parcel: Parcel, at: int, error: KafkaError, limit: int) -> Letter:
     """The row `at` of a parcel, which failed with this error; `limit`: the largest size of a record in bytes."""
     return letter_of(
         parcel.topic,
-        _bytes_at(parcel.values, at),
-        _bytes_at(parcel.keys, at),
+        _part_at(parcel, "value", at),
+        _part_at(parcel, "key", at),
         parcel.headers[at] if parcel.headers else None,
         error,
         limit=limit,
@@ -27,6 +39,8 @@ def dead_letter(parcel: Parcel, at: int, error: KafkaError, limit: int) -> Lette
     )
 
 
-def _bytes_at(column: Any, at: int) -> bytes | None:
+def _part_at(parcel: Parcel, part: str, at: int) -> Any:
+    column = parcel.values if part == "value" else parcel.keys
     item = None if column is None else column[at].as_py()
-    return item.encode() if isinstance(item, str) else item
+    data: bytes | None = item.encode() if isinstance(item, str) else item
+    return Row(data) if part in parcel.unfit.get(at, ()) else data

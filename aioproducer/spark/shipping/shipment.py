@@ -11,7 +11,16 @@ from typing import Any
 import attrs
 import pyarrow.compute as pc
 
-from aioproducer import BatchDelivery, BrokerError, DeliveryError, KafkaError, Outcome, Producer, RecordError
+from aioproducer import (
+    BatchDelivery,
+    BrokerError,
+    DeliveryError,
+    KafkaError,
+    Outcome,
+    Producer,
+    RecordError,
+    SerializationError,
+)
 from aioproducer.outlets.rule import OF_THE_RECORD
 from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipping.columns import Layout, Parcel
@@ -109,11 +118,14 @@ class Shipment:
 
     async def _inspected(self, parcel: Parcel, first: int) -> Parcel:
         """The parcel without the rows that would be refused."""
+        unfit = _unfit(parcel)
         if self._inspection is None:
             if not parcel.topic:
                 raise _failed(parcel, dict.fromkeys(range(len(parcel.rows)), RecordError(NO_TOPIC)))
+            if unfit:
+                raise _failed(parcel, unfit)
             return parcel
-        wrong = await self._inspection.of(parcel)
+        wrong = await self._inspection.of(parcel) | unfit
         if self._refused:
             numbers = enumerate(parcel.numbers)
             wrong |= {at: self._refused[first + row] for at, row in numbers if first + row in self._refused}
@@ -205,6 +217,16 @@ def _failed(parcel: Parcel, errors: Mapping[int, KafkaError], hint: str = "") ->
         retriable=first.retriable,
         cause=first,
     )
+
+
+def _unfit(parcel: Parcel) -> dict[int, KafkaError]:
+    """The rows with a part that does not fit its format."""
+    return {
+        at: SerializationError(
+            "; ".join(reasons.values()), part=next(iter(reasons)), topic=parcel.topic or None
+        )
+        for at, reasons in parcel.unfit.items()
+    }
 
 
 def _is_hopeless(error: KafkaError) -> bool:

@@ -24,7 +24,7 @@ def write_at_least_once(batches: Iterable[Any], layout: Layout, options: SinkOpt
 
     try:
         begun = worker.run(shipment())
-        feed(worker, begun, batches)
+        feed(worker, begun, layout.encoded(batches))
         return worker.run(begun.finish())
     except BaseException:
         worker.run(worker.forget(options.producer))

@@ -1,0 +1,326 @@
+"""Structured rows on their way through a task, without a Spark: dead letters, repeats, schemas of a registry."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2
+from pyspark.sql import types
+
+from aioproducer import ConfigurationError, DeliveryError
+from aioproducer.registry import Registry, Schema
+from aioproducer.spark import schemas
+from aioproducer.spark.exactly_once.epochs import write_epoch
+from aioproducer.spark.exactly_once.jobs import Job, write_and_leave_open
+from aioproducer.spark.exactly_once.markers import OtherRowsError
+from aioproducer.spark.facts import TaskFacts
+from aioproducer.spark.options import SinkOptions, read_options
+from aioproducer.spark.schemas import layout_of
+from aioproducer.spark.shipping.shipment import Written
+from aioproducer.spark.shipping.tasks import write_at_least_once
+from aioproducer.testing import EmbeddedKafka, EmbeddedRegistry
+from tests.spark.exactly_once.attempts import TOPIC, forgotten
+
+DEAD = "dead"
+COLUMNS = types.StructType(
+    [types.StructField("name", types.StringType()), types.StructField("count", types.LongType())]
+)
+SCHEMA = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "count", "type": "int"}, {"name": "name", "type": ["null", "string"]}],
+}
+Row = tuple[str | None, int | None]
+
+
+@pytest.fixture
+async def kafka() -> AsyncIterator[EmbeddedKafka]:
+    """A topic for rows, and one for dead letters."""
+    async with EmbeddedKafka(1, auto_create_topics=False) as kafka:
+        for name in (TOPIC, DEAD):
+            kafka.create_topic(name, 1)
+        yield kafka
+
+
+@pytest.fixture
+async def registry() -> AsyncIterator[EmbeddedRegistry]:
+    """A registry, and no schema that an earlier test has found."""
+    schemas._found.cache_clear()
+    async with EmbeddedRegistry() as registry:
+        yield registry
+
+
+@pytest.fixture(params=["at-least-once", "epoch", "job"])
+def way(request: pytest.FixtureRequest) -> str:
+    """The settings of the writes."""
+    found: str = request.param
+    return found
+
+
+def options_of(kafka: EmbeddedKafka, way: str, **more: str) -> SinkOptions:
+    return read_options(
+        {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            "topic": TOPIC,
+            "delivery": "at-least-once" if way == "at-least-once" else "exactly-once",
+            **more,
+        }
+    )
+
+
+async def write(way: str, options: SinkOptions, *rows: Row, kind: types.StructType = COLUMNS) -> Written:
+    """Write as a task of Spark does; at the end the open transaction is committed."""
+    layout = await asyncio.to_thread(layout_of, kind, options)
+    arrays = [pa.array([row[0] for row in rows], pa.string()), pa.array([row[1] for row in rows], pa.int64())]
+    batches = iter([pa.RecordBatch.from_arrays(arrays, names=kind.names)])
+    if way == "at-least-once":
+        return await asyncio.to_thread(write_at_least_once, batches, layout, options)
+    if way == "epoch":
+        return await asyncio.to_thread(write_epoch, batches, layout, options, ("query", 0), 0)
+    job = await asyncio.to_thread(Job.of(options).begin)
+    task = TaskFacts(0, 1, None, None, is_speculative=False)
+    left = await asyncio.to_thread(write_and_leave_open, batches, layout, job, task)
+    await asyncio.to_thread(job.commit, [left.handle])
+    return left.written
+
+
+def values(kafka: EmbeddedKafka, topic: str = TOPIC) -> list[bytes | None]:
+    return [record.value for record in kafka.records(topic)]
+
+
+async def register(registry: EmbeddedRegistry, subject: str, schema: Schema) -> int:
+    async with Registry(registry.url) as client:
+        return (await client.register(subject, schema)).id
+
+
+async def test_json(kafka: EmbeddedKafka, way: str) -> None:
+    """All columns are the value, and the key has those of its own."""
+    options = options_of(kafka, way, valueFormat="json", keyFormat="json", keyColumns="count")
+    written = await write(way, options, ("a", 1), (None, None))
+    assert written.rows == 2
+    assert values(kafka) == [b'{"name":"a","count":1}', b"{}"]
+    assert [record.key for record in kafka.records(TOPIC)] == [b'{"count":1}', b"{}"]
+    await forgotten(options)
+
+
+async def test_rows_that_do_not_fit_their_schema(
+    kafka: EmbeddedKafka, registry: EmbeddedRegistry, way: str
+) -> None:
+    """They become dead letters with their columns as JSON and the reason; the rest of the batch is written."""
+    number = await register(registry, f"{TOPIC}-value", Schema(json.dumps(SCHEMA)))
+    options = options_of(kafka, way, valueFormat="avro", **{"registry.url": registry.url, "on.error": DEAD})
+    written = await write(way, options, ("a", 1), ("b", None), ("c", 1 << 31), (None, 2))
+    assert (written.rows, written.dead_letters) == (2, 2)
+    prefix = b"\0" + number.to_bytes(4, "big")
+    found = []
+    for value in values(kafka):
+        assert value is not None
+        assert value[:5] == prefix
+        found.append(fastavro.schemaless_reader(io.BytesIO(value[5:]), SCHEMA, None))
+    assert found == [{"name": "a", "count": 1}, {"name": None, "count": 2}]
+    letters = kafka.records(DEAD)
+    assert [letter.value for letter in letters] == [
+        b'{"name":"b","count":null}',
+        b'{"name":"c","count":2147483648}',
+    ]
+    for letter, reason in zip(letters, ("count is null", "count is out of range"), strict=True):
+        headers = dict(letter.headers)
+        assert headers["aioproducer.topic"] == TOPIC.encode()
+        assert headers["aioproducer.error.class"] == b"SerializationError"
+        assert headers["aioproducer.outcome"] == b"not_written"
+        assert headers["aioproducer.value.repr"] == b"Row"
+        assert reason.encode() in (headers["aioproducer.error"] or b"")
+    await forgotten(options)
+
+
+async def test_without_dead_letters_they_fail_the_task(
+    kafka: EmbeddedKafka, registry: EmbeddedRegistry, way: str
+) -> None:
+    """The error has the reason, and no value."""
+    await register(registry, f"{TOPIC}-value", Schema(json.dumps(SCHEMA)))
+    options = options_of(kafka, way, valueFormat="avro", **{"registry.url": registry.url})
+    with pytest.raises(DeliveryError) as caught:
+        await write(way, options, ("a", 1), ("secret", None))
+    assert "count is null" in str(caught.value.cause)
+    assert "secret" not in f"{caught.value} {caught.value.cause}"
+    await forgotten(options)
+
+
+async def test_a_repeated_epoch_finds_its_rows(kafka: EmbeddedKafka, registry: EmbeddedRegistry) -> None:
+    """Dead letters included; another row is noticed, also one that does not fit."""
+    await register(registry, "orders", Schema(json.dumps(SCHEMA)))
+    more = {"registry.url": registry.url, "on.error": DEAD, "subject": "orders"}
+    options = options_of(kafka, "epoch", valueFormat="avro", **more)
+    await write("epoch", options, ("a", 1), ("b", None))
+    assert (await write("epoch", options, ("a", 1), ("b", None))).skipped == 2
+    with pytest.raises(OtherRowsError):
+        await write("epoch", options, ("a", 1), ("c", None))
+    assert (len(values(kafka)), len(values(kafka, DEAD))) == (1, 1)
+    await forgotten(options)
+
+
+async def test_json_with_a_schema(kafka: EmbeddedKafka, registry: EmbeddedRegistry) -> None:
+    """The id comes before the data, and rows that the schema refuses are dead letters; they may also stay unchecked."""
+    text = {"type": "object", "properties": {"count": {"minimum": 1}}, "required": ["name"]}
+    number = await register(registry, "orders", Schema(json.dumps(text), "JSON"))
+    more = {"registry.url": registry.url, "on.error": DEAD, "schema.id": str(number)}
+    options = options_of(kafka, "at-least-once", valueFormat="json", **more)
+    written = await write("at-least-once", options, ("a", 1), ("b", 0), (None, 1))
+    assert (written.rows, written.dead_letters) == (1, 2)
+    assert values(kafka) == [b"\0" + number.to_bytes(4, "big") + b'{"name":"a","count":1}']
+    errors = [dict(letter.headers)["aioproducer.error"] or b"" for letter in kafka.records(DEAD)]
+    assert b"/count: /properties/count/minimum" in errors[0]
+    assert b"/required" in errors[1]
+    unchecked = options_of(kafka, "at-least-once", valueFormat="json", validate="false", **more)
+    assert (await write("at-least-once", unchecked, ("b", 0))).rows == 1
+    await forgotten(options)
+    await forgotten(unchecked)
+
+
+def order_file() -> Any:
+    """The descriptor of a message with the columns of the rows."""
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
+    file.message_type.add(name="Other")
+    message = file.message_type.add(name="Order")
+    message.field.add(name="name", number=1, type=9, label=1)
+    message.field.add(name="count", number=2, type=5, label=1)
+    return file
+
+
+async def test_protobuf(kafka: EmbeddedKafka, registry: EmbeddedRegistry, tmp_path: Path) -> None:
+    """The message is that of a file of descriptors, or of the registry; its place in the file is in the prefix."""
+    file = order_file()
+    text = base64.b64encode(file.SerializeToString()).decode()
+    number = await register(registry, f"{TOPIC}-value", Schema(text, "PROTOBUF"))
+    (tmp_path / "order.desc").write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    with_message = {"valueFormat": "protobuf", "registry.url": registry.url, "protobuf.message": "shop.Order"}
+    by_file = with_message | {"protobuf.descriptors": str(tmp_path / "order.desc")}
+    for given in (with_message, by_file):
+        options = options_of(kafka, "at-least-once", **given)
+        assert (await write("at-least-once", options, ("a", 1))).rows == 1
+    prefix = b"\0" + number.to_bytes(4, "big") + b"\x02\x02"
+    assert values(kafka) == [prefix + b"\x0a\x01a\x10\x01"] * 2
+    await forgotten(options)
+
+
+async def test_schemas_that_cannot_be(registry: EmbeddedRegistry, kafka: EmbeddedKafka) -> None:
+    """None under the subject, one of another type, the text of a .proto file, a message that is not in it."""
+    avro = await register(registry, "avro", Schema(json.dumps(SCHEMA)))
+    await register(registry, "proto", Schema('syntax = "proto3"; message A {}', "PROTOBUF"))
+    text = base64.b64encode(order_file().SerializeToString()).decode()
+    await register(registry, "order", Schema(text, "PROTOBUF"))
+    url = {"registry.url": registry.url}
+    for given, words in (
+        ({"valueFormat": "avro"}, r"no schema under the subject 'orders-value': register it first"),
+        ({"valueFormat": "avro", "schema.id": "4711"}, "no schema with the id 4711"),
+        ({"valueFormat": "protobuf", "schema.id": str(avro)}, "is AVRO, and the format is protobuf"),
+        ({"valueFormat": "protobuf", "subject": "proto"}, "set protobuf.message, and protobuf.descriptors"),
+        (
+            {"valueFormat": "protobuf", "subject": "order", "protobuf.message": "a.B"},
+            "there is no message a.B",
+        ),
+        ({"valueFormat": "protobuf", "subject": "order"}, "name: the message shop.Other has no such field"),
+        (
+            {
+                "valueFormat": "protobuf",
+                "subject": "order",
+                "protobuf.message": "a.B",
+                "protobuf.descriptors": "/none",
+            },
+            "the file cannot be read",
+        ),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            await asyncio.to_thread(layout_of, COLUMNS, options_of(kafka, "", **given, **url))
+
+
+async def test_a_registry_with_a_password(tmp_path: Path, kafka: EmbeddedKafka) -> None:
+    """The driver reads it where the reference leads; what travels to the executors has the reference only."""
+    schemas._found.cache_clear()
+    (tmp_path / "password").write_text("s3cret\n")
+    async with EmbeddedRegistry(auth=("user", "s3cret")) as registry:
+        async with Registry(registry.url, auth=("user", "s3cret")) as client:
+            await client.register(f"{TOPIC}-value", Schema(json.dumps(SCHEMA)))
+        given = {
+            "valueFormat": "avro",
+            "registry.url": registry.url,
+            "registry.username": "user",
+            "registry.password": f"${{dir:{tmp_path}:password}}",
+        }
+        with pytest.raises(ConfigurationError, match=r"set secrets\.folders"):
+            await asyncio.to_thread(layout_of, COLUMNS, options_of(kafka, "", **given))
+        options = options_of(kafka, "", **given, **{"secrets.folders": str(tmp_path)})
+        layout = await asyncio.to_thread(layout_of, COLUMNS, options)
+        assert layout.rows is not None
+        assert "s3cret" not in f"{options!r} {layout!r}"
+
+
+async def test_a_stream_asks_once(registry: EmbeddedRegistry, kafka: EmbeddedKafka) -> None:
+    """Spark plans a stream for every epoch, and the schema of its columns does not change meanwhile."""
+    await register(registry, f"{TOPIC}-value", Schema(json.dumps(SCHEMA)))
+    registry.forget_requests()
+    for _ in range(3):
+        options = options_of(kafka, "", valueFormat="avro", **{"registry.url": registry.url})
+        await asyncio.to_thread(layout_of, COLUMNS, options)
+    assert len(registry.requests) == 1
+
+
+async def test_a_null_struct_is_a_tombstone(kafka: EmbeddedKafka) -> None:
+    """A single struct `value` is the value."""
+    options = options_of(kafka, "at-least-once", valueFormat="json")
+    layout = await asyncio.to_thread(
+        layout_of, types.StructType([types.StructField("value", COLUMNS)]), options
+    )
+    kind = pa.struct([("name", pa.string()), ("count", pa.int64())])
+    batch = pa.RecordBatch.from_arrays([pa.array([{"name": "a"}, None], kind)], names=["value"])
+    await asyncio.to_thread(write_at_least_once, iter([batch]), layout, options)
+    assert values(kafka) == [b'{"name":"a"}', None]
+    await forgotten(options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "headers"),
+    [
+        (types.MapType(types.StringType(), types.StringType()), [[("a", "é"), ("b", None)], None]),
+        (types.MapType(types.StringType(), types.BinaryType()), [[("a", "é".encode()), ("b", None)], None]),
+        (
+            types.ArrayType(
+                types.StructType(
+                    [
+                        types.StructField("key", types.StringType()),
+                        types.StructField("value", types.StringType()),
+                    ]
+                )
+            ),
+            [[{"key": "a", "value": "é"}, None, {"key": "b", "value": None}], None],
+        ),
+    ],
+)
+async def test_headers_of_text_and_of_maps(kafka: EmbeddedKafka, kind: types.DataType, headers: Any) -> None:
+    """Text is written in UTF-8; also beside values that have their bytes already."""
+    for given in ({}, {"valueFormat": "json"}):
+        options = options_of(kafka, "at-least-once", **given)
+        columns = types.StructType(
+            [types.StructField("value", types.StringType()), types.StructField("headers", kind)]
+        )
+        layout = layout_of(columns, options)
+        arrow = {
+            "map<string,string>": pa.map_(pa.string(), pa.string()),
+            "map<string,binary>": pa.map_(pa.string(), pa.binary()),
+        }.get(kind.simpleString(), pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])))
+        batch = pa.RecordBatch.from_arrays(
+            [pa.array(["x", "y"]), pa.array(headers, arrow)], names=columns.names
+        )
+        await asyncio.to_thread(write_at_least_once, iter([batch]), layout, options)
+        found = [record.headers for record in kafka.records(TOPIC)[-2:]]
+        assert [list(each) for each in found] == [[("a", "é".encode()), ("b", None)], []]
+        await forgotten(options)
