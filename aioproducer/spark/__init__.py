@@ -14,6 +14,9 @@ from aioproducer.spark.frames import write as write
 from aioproducer.spark.framing import framed as framed
 from aioproducer.spark.interpreter import warn_of_another_python
 from aioproducer.spark.older import require_formats
+from aioproducer.spark.progress import EpochProgress as EpochProgress
+from aioproducer.spark.progress import Progress as Progress
+from aioproducer.spark.progress import SinkListener as SinkListener
 from aioproducer.spark.shipping.shipment import Written as Written
 
 if TYPE_CHECKING:
@@ -21,7 +24,17 @@ if TYPE_CHECKING:
 
     from aioproducer.spark.auditing import Verdict
 
-__all__ = ["Written", "audit", "foreach_batch", "framed", "register", "write"]
+__all__ = [
+    "EpochProgress",
+    "Progress",
+    "SinkListener",
+    "Written",
+    "audit",
+    "foreach_batch",
+    "framed",
+    "register",
+    "write",
+]
 
 
 def register(spark: SparkSession) -> None:

@@ -48,6 +48,12 @@ class TaskFacts:
             run=context.getLocalProperty(RUN),
         )
 
+    @staticmethod
+    def failed_attempts() -> int:
+        """How many attempts of the task in this process have failed before this one."""
+        context = TaskContext.get()
+        return 0 if context is None else int(context.attemptNumber())
+
     def require_one_attempt_at_a_time(self) -> None:
         """Refuse speculation: concurrent attempts of a task fence each other, and may use up all attempts of the task."""
         if self.is_speculative:

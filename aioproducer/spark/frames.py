@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 import pyarrow as pa
@@ -17,6 +18,7 @@ from aioproducer.spark.facts import QUERY, RUN, TaskFacts
 from aioproducer.spark.interpreter import warn_of_another_python
 from aioproducer.spark.options import SinkOptions, read_options, require_own_id
 from aioproducer.spark.preflight import check_kafka, check_kafka_once
+from aioproducer.spark.progress import EpochProgress, Progress
 from aioproducer.spark.schemas import layout_of
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Written
@@ -27,6 +29,12 @@ from aioproducer.spark.shipping.worker import this_worker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    class EpochWriter(DataStreamWriter):
+        """A `DataStreamWriter` with the numbers of the epochs that it has written."""
+
+        progress: Progress
+
 
 __all__ = ["foreach_batch", "write"]
 
@@ -46,6 +54,11 @@ class Plan:
 
     def done(self, batches: Iterator[Any]) -> LeftOpen:
         """Write the rows of the current task."""
+        left = self._written(batches)
+        left.written.aborted_attempts += TaskFacts.failed_attempts()
+        return left
+
+    def _written(self, batches: Iterator[Any]) -> LeftOpen:
         if not self.options.is_exactly_once:
             return LeftOpen(write_at_least_once(batches, self.layout, self.options))
         facts = TaskFacts.here()
@@ -105,8 +118,9 @@ def _write_job(df: DataFrame, options: SinkOptions, layout: Layout) -> Written:
     except BaseException:
         job.abort()
         raise
+    began = time.monotonic()
     job.commit([result.handle for result in results])
-    return _told("committed", results)
+    return _told("committed", results, commit_seconds=time.monotonic() - began)
 
 
 def _run(df: DataFrame, plan: Plan) -> list[LeftOpen]:
@@ -118,19 +132,20 @@ def _task(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     yield pa.RecordBatch.from_pydict({"result": pa.array([plan.done(batches).as_text()])})
 
 
-def _told(what: str, results: list[LeftOpen]) -> Written:
+def _told(what: str, results: list[LeftOpen], *, commit_seconds: float = 0.0) -> Written:
     """The sum of the results, after logging it."""
-    total = Written()
+    total = Written(commit_seconds=commit_seconds)
     for result in results:
         total.add(result.written)
+    total.tasks = len(results)
     tell(what, total, len(results))
     return total
 
 
-def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]) -> DataStreamWriter:
+def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]) -> EpochWriter:
     """A `writeStream` of this DataFrame to Kafka, for modes that the format does not support: outputMode("update").
 
-    Set trigger, output mode and checkpoint on the result, and start it.
+    Set trigger, output mode and checkpoint on the result, and start it. Its `progress` has the numbers of the epochs.
     """
     try:
         read = read_options(_as_text(options))
@@ -140,15 +155,24 @@ def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]
     layout_of(df.schema, read)
     if read.is_exactly_once and read.sink_id is None and not _tells_queries(spark):
         raise ConfigurationError(f"{NAMELESS}: Spark Connect does not pass the id of the query")
-    return df.writeStream.foreachBatch(partial(_write_epoch, read))
+    progress = Progress()
+    writing = cast("EpochWriter", df.writeStream.foreachBatch(partial(_write_epoch, read, progress)))
+    writing.progress = progress
+    return writing
 
 
-def _write_epoch(read: SinkOptions, df: DataFrame, number: int) -> None:
+def _write_epoch(read: SinkOptions, progress: Progress, df: DataFrame, number: int) -> None:
     """Called by Spark for each epoch; with Spark Connect in another process, without the first session."""
-    name = read.sink_id or _property_of(df.sparkSession, QUERY)
+    query = _property_of(df.sparkSession, QUERY)
+    name = read.sink_id or query
     if name is None and read.is_exactly_once:
         raise StateError(f"{NAMELESS}: Spark does not pass the id of the query")
-    _written(df, read, None if name is None else (name, number))
+    try:
+        written = _written(df, read, None if name is None else (name, number))
+    except BaseException:
+        progress.note_failure()
+        raise
+    progress.note(EpochProgress.of(written, query, number))
 
 
 def _as_text(options: Mapping[str, str]) -> dict[str, str]:

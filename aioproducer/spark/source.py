@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -48,6 +49,7 @@ class Message(WriterCommitMessage):
         self, written: Written, handle: TransactionHandle | None = None, work: Work | None = None
     ) -> None:
         self.written = written
+        written.aborted_attempts += TaskFacts.failed_attempts()
         self.handle = handle
         self.work = work
 
@@ -126,8 +128,11 @@ class JobWriter(DataSourceArrowWriter):
         return Message(left.written, left.handle)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        began = time.monotonic()
         self._job.commit([one.handle for one in messages if isinstance(one, Message)])
-        tell("committed", _added_up(messages), len(messages))
+        written = _added_up(messages)
+        written.commit_seconds = time.monotonic() - began
+        tell("committed", written, len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         self._job.abort()

@@ -73,3 +73,16 @@ def test_the_driver_tries_whether_an_epochs_ids_may_be_used(
     ids = {one.transactional_id for one in asyncio.run(list_transactions(prefix, servers))}
     assert f"{prefix}driver" in ids
     assert f"{prefix}0" in ids
+
+
+def test_values_and_keys_of_columns(spark: SparkSession, options: dict[str, str]) -> None:
+    """In JSON, with times, nested columns and nulls; on every Spark."""
+    df = spark.sql(
+        "select id, timestamp_micros(id) as at, map('n', array(id, null)) as m, if(id = 0, null, 'x') as text from range(2)"
+    )
+    written = write(df, options | {"valueFormat": "json", "keyFormat": "json", "keyColumns": "ID"})
+    assert (written.rows, written.tasks > 0, written.batches > 0) == (2, True, True)
+    assert {record.key: record.value for record in committed(options)} == {
+        b'{"id":0}': b'{"id":0,"at":"1970-01-01T00:00:00.000000Z","m":{"n":[0,null]}}',
+        b'{"id":1}': b'{"id":1,"at":"1970-01-01T00:00:00.000001Z","m":{"n":[1,null]},"text":"x"}',
+    }

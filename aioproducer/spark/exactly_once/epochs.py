@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import attrs
 
 from aioproducer import KafkaError, Producer, StateError
 from aioproducer.documentation import page
@@ -70,10 +73,13 @@ def write_epoch(
         await commit(mark)
 
     try:
+        began = time.monotonic()
         producer, mark = worker.run(taken_over())
+        fenced = time.monotonic() - began
         seen = Fingerprint()
         if mark is not None and mark.epoch >= epoch:
             written = _found(batches, layout, options, place, epoch, mark)
+            written.fence_seconds = fenced
             if options.ledger_topic not in (None, mark.ledger):
                 # Of an older version, or of another ledger: this epoch may be repeated again when its offset is
                 # forgotten.
@@ -81,7 +87,9 @@ def write_epoch(
             return written
         rows = counted(batches, layout, seen)
         written = write_in_rounds(worker, rows, begin, undo, sets_aside=options.dead_letters is not None)
+        began = time.monotonic()
         worker.run(commit(Mark(epoch, str(seen), options.topic, options.ledger_topic)))
+        written.fence_seconds, written.commit_seconds = fenced, time.monotonic() - began
         return written
     except BaseException:
         worker.run(worker.forget(options.producer))

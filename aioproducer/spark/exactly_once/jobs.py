@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -140,14 +141,17 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
         return LeftOpen(written, await transaction.detach())
 
     try:
+        began = time.monotonic()
         producer, mark = worker.run(prepared())
+        fenced = time.monotonic() - began
         if mark is not None:
             for _ in counted(batches, layout, seen):
                 pass
             mark.require_same(seen, options.topic, place)
-            return LeftOpen(Written(skipped=seen.rows))
+            return LeftOpen(Written(skipped=seen.rows, fence_seconds=fenced))
         rows = counted(batches, layout, seen) if options.write_id else batches
         written = write_in_rounds(worker, rows, begin, undo, sets_aside=options.dead_letters is not None)
+        written.fence_seconds = fenced
         return worker.run(leave_open(written))
     except BaseException:
         worker.run(worker.forget(options.producer))

@@ -47,9 +47,11 @@ def write_in_rounds(
         return _write(worker, batches, begin, {})
     refused: dict[int, KafkaError] = {}
     rows = KeptRows(batches)
-    for _ in range(MOST_ROUNDS):
+    for aborted in range(MOST_ROUNDS):
         try:
-            return _write(worker, rows, begin, refused)
+            written = _write(worker, rows, begin, refused)
+            written.aborted_attempts += aborted
+            return written
         except RowsRefusedError as error:
             refused |= error.rows
             worker.run(undo(error))

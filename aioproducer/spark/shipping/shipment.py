@@ -26,6 +26,7 @@ from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipping.columns import Layout, Parcel
 from aioproducer.spark.shipping.dead_letters import dead_letter
 from aioproducer.spark.shipping.inspection import NO_TOPIC, Inspection
+from aioproducer.spark.shipping.watch import watch_of
 
 __all__ = ["RowsRefusedError", "Shipment", "Written"]
 
@@ -40,18 +41,33 @@ class Written:
     # Rows that an earlier attempt has written.
     skipped: int = 0
     retried: int = 0
+    # Attempts to write a batch of Kafka.
+    batches: int = 0
+    # Attempts of tasks that failed, and transactions that were repeated without refused rows.
+    aborted_attempts: int = 0
+    tasks: int = 0
     seconds: float = 0.0
+    fence_seconds: float = 0.0
+    commit_seconds: float = 0.0
+    # From the opening of a batch of Kafka to its outcome.
+    longest_delivery: float = 0.0
     # Rows by topic and partition.
     places: Counter[tuple[str, int]] = attrs.Factory(Counter)
 
     def add(self, other: Written) -> None:
-        """Add another result; the seconds are those of the slowest."""
+        """Add another result; times are those of the slowest."""
         self.rows += other.rows
         self.bytes += other.bytes
         self.dead_letters += other.dead_letters
         self.skipped += other.skipped
         self.retried += other.retried
+        self.batches += other.batches
+        self.aborted_attempts += other.aborted_attempts
+        self.tasks += other.tasks
         self.seconds = max(self.seconds, other.seconds)
+        self.fence_seconds = max(self.fence_seconds, other.fence_seconds)
+        self.commit_seconds = max(self.commit_seconds, other.commit_seconds)
+        self.longest_delivery = max(self.longest_delivery, other.longest_delivery)
         self.places.update(other.places)
 
 
@@ -89,7 +105,9 @@ class Shipment:
         self._rows = 0
         self._written = Written()
         self._began = time.monotonic()
-        self._retried_before = producer.stats().records_retried
+        self._before = producer.stats()
+        self._watch = watch_of(producer)
+        self._watch.longest = 0.0
 
     async def take(self, batch: Any) -> None:
         """Accept all rows of a batch; waits while the producer has no room for them."""
@@ -113,7 +131,10 @@ class Shipment:
             await self._tell_refused(error)
             raise
         self._written.seconds = time.monotonic() - self._began
-        self._written.retried = self._producer.stats().records_retried - self._retried_before
+        stats = self._producer.stats()
+        self._written.retried = stats.records_retried - self._before.records_retried
+        self._written.batches = stats.batches - self._before.batches
+        self._written.longest_delivery = self._watch.longest
         return self._written
 
     async def _inspected(self, parcel: Parcel, first: int) -> Parcel:

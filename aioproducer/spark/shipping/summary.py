@@ -30,6 +30,16 @@ def _described(written: Written, tasks: int) -> str:
         f"slowest task {written.seconds:.3f} s",
         f"{rate:,.0f} rows/s",
     ]
+    if written.batches:
+        facts.append(f"{written.batches:,} batches")
+    if written.fence_seconds:
+        facts.append(f"fence {written.fence_seconds:.3f} s")
+    if written.commit_seconds:
+        facts.append(f"commit {written.commit_seconds:.3f} s")
+    if written.longest_delivery:
+        facts.append(f"longest delivery {written.longest_delivery:.3f} s")
+    if written.aborted_attempts:
+        facts.append(f"{written.aborted_attempts:,} attempts aborted")
     if written.retried:
         facts.append(f"{written.retried:,} records sent again")
     if written.dead_letters:

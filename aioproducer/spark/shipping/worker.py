@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from aioproducer import Producer, ProducerConfig
+from aioproducer.spark.shipping.watch import watched
 
 __all__ = ["Worker", "this_worker"]
 
@@ -53,7 +54,7 @@ class Worker:
         """
         found = self._producers.pop(config, None)
         if found is None or not _lives(found):
-            found = Producer.from_config(config)
+            found = Producer.from_config(watched(config))
             await found.start()
         # The producer that was used last is closed last.
         self._producers[config] = found

@@ -1,4 +1,4 @@
-"""The mutants of structured rows: rows that do not fit, secrets in options, bytes that readers cannot read."""
+"""The mutants of structured rows, and of the numbers of epochs: unfit rows, secrets, unreadable bytes, wrong sums."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Kind
 
 _FORMATS: Final = "tests/spark/structured/test_formats.py"
+_PROGRESS: Final = "tests/spark/test_progress.py"
 _ROWS: Final = "tests/spark/structured/test_rows.py"
 
 _mutant = Kind("structured rows")
@@ -51,5 +52,21 @@ STRUCTURED: Final = (
         "        high = 0xBF\n",
         "A string with an encoded surrogate is written into JSON, which most readers refuse as a whole.",
         "tests/formats/test_json.py::test_what_does_not_fit_names_its_field",
+    ),
+    _mutant(
+        "repeated-transactions-not-counted",
+        "spark/exactly_once/rounds.py",
+        "            written.aborted_attempts += aborted\n",
+        "",
+        "A task that writes its rows again and again for one refused row looks like any other.",
+        f"{_PROGRESS}::test_a_transaction_without_refused_rows_counts_as_another_attempt",
+    ),
+    _mutant(
+        "times-of-tasks-added-up",
+        "spark/shipping/shipment.py",
+        "self.longest_delivery = max(self.longest_delivery, other.longest_delivery)",
+        "self.longest_delivery += other.longest_delivery",
+        "The longest delivery of an epoch grows with the number of its tasks.",
+        f"{_PROGRESS}::test_tasks_are_added_up",
     ),
 )
