@@ -138,7 +138,7 @@ cdef int repeated(Output *out, Node *node, Py_ssize_t at) noexcept nogil:
 
 
 cdef int put_size(Output *out, Py_ssize_t start) noexcept nogil:
-    # What was written since `start` moves, for its size before it.
+    # The bytes since `start` move, so that their size stands before them.
     cdef Py_ssize_t size = out.size - start, behind = out.size, room
     cdef unsigned char head[10]
     if put_varint(out, size):

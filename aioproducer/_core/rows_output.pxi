@@ -61,7 +61,7 @@ cdef int write(Output *out, int number, Py_ssize_t at) noexcept nogil:
         return NO_MEMORY
     why = write_json(out, node, at) if node.kind <= JSON_MAP else write_binary(out, node, at)
     if why and out.failed < 0:
-        # The innermost node that failed is told.
+        # The innermost node that failed is reported.
         out.failed = number
     return why
 

@@ -141,7 +141,7 @@ class _Forms:
         try:
             alone = parse_schema({"type": "record", "name": "Alone", "fields": [field]}, dict(self._named))
             schemaless_writer(buffer, alone, {})
-        except Exception as error:  # noqa: BLE001  # of another library, about a schema that someone wrote
+        except Exception as error:  # noqa: BLE001  # of another library, about a schema of the user
             raise UnfitError(f"{path}: its default cannot be written: {error}") from None
         return Form("constant", path, buffer.getvalue(), b"")
 

@@ -1,4 +1,4 @@
-"""The schemas of structured rows: the driver asks the registry for them before any task starts, and tasks ask nobody."""
+"""The schemas of structured rows: the driver asks the registry for them before any task starts, and no task asks it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def written(array: Any, *, omits_nulls: bool = True, prefix: bytes = b"") -> lis
 
 
 def plain(item: Any, kind: Any, *, omits: bool) -> Any:
-    """What to_json means by an item: the objects that a reader of the JSON gets."""
+    """The objects that a reader of to_json's JSON gets for an item."""
     if item is None:
         return None
     if pa.types.is_struct(kind):
@@ -44,7 +44,7 @@ def plain(item: Any, kind: Any, *, omits: bool) -> Any:
 
 
 def scalar(item: Any) -> Any:
-    """What to_json means by an item without parts."""
+    """The same for an item without parts."""
     if isinstance(item, bytes):
         return base64.b64encode(item).decode()
     if isinstance(item, dt.datetime):

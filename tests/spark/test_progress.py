@@ -62,7 +62,7 @@ async def test_a_transaction_without_refused_rows_counts_as_another_attempt(
 
 
 def written_by_a_task(**more: Any) -> Written:
-    """What a task has written in an epoch."""
+    """The result of a task in an epoch."""
     numbers = {
         "rows": 10, "bytes": 100, "batches": 2, "retried": 1, "seconds": 0.5, "fence_seconds": 0.25, "commit_seconds": 0.125,
         "longest_delivery": 0.0625,

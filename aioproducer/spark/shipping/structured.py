@@ -124,7 +124,7 @@ class StructuredRows:
 
 
 class _Plan:
-    """The parts of one DataFrame, and what is wrong with its columns."""
+    """The parts of one DataFrame, and the faults of its columns."""
 
     def __init__(self, schema: StructType, structure: Structure, found: Mapping[str, FoundSchema]) -> None:
         self.schema = schema
