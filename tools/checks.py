@@ -395,8 +395,8 @@ def floors() -> list[Turn]:
     """The lowest supported versions of the dependencies, in a copy of the tree: they also build the core."""
     tree = copy_of_the_tree(one_check.REPORTS.with_name("floors"))
     setup = environment("floors", "floors", ".venv", sys.executable)
-    left_out = (*WITH_A_REGISTRY, "tests/formats", "tests/spark/structured")
-    check = without(core_suite(f"{this_python()} at the floors", ".venv/bin/python"), left_out)
+    without_packages = (*WITH_A_REGISTRY, "tests/formats", "tests/spark/structured")
+    check = without(core_suite(f"{this_python()} at the floors", ".venv/bin/python"), without_packages)
     check.command += [f"--deselect=tests/repo/documents/{name}" for name in DOCUMENTS_WITH_A_REGISTRY]
     setup.tree = check.tree = tree
     return [side_by_side(setup), side_by_side(check)]
