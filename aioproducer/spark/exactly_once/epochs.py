@@ -6,8 +6,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import attrs
-
 from aioproducer import KafkaError, Producer, StateError
 from aioproducer.documentation import page
 from aioproducer.spark.exactly_once.fingerprint import Fingerprint
