@@ -46,6 +46,8 @@ class KafkaWithZooKeeper(KafkaCluster):
             "broker.id": str(node.node_id),
             "zookeeper.connect": f"127.0.0.1:{node.ports.controller}",
             "zookeeper.session.timeout.ms": "4000",
+            # The default since 1.0.
+            "delete.topic.enable": "true",
             "listeners": listener,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT",
         }

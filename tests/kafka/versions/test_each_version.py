@@ -119,8 +119,9 @@ async def test_a_broker_that_is_killed_and_comes_back(kafka: KafkaCluster) -> No
         sent = [await producer.send(topic, b"%d" % number) for number in range(1, COUNT // 2)]
         await asyncio.to_thread(node.kill)
         sent += [await producer.send(topic, b"%d" % number) for number in range(COUNT // 2, COUNT)]
+        # In this thread: a broker ends with the thread that has started it.
         node.start()
-        await asyncio.to_thread(kafka.wait_ready)
+        kafka.wait_ready()
         async with asyncio.timeout(LIMIT):
             await asyncio.gather(*sent)
     values = [record.value for record in await asyncio.to_thread(read_all, kafka.bootstrap_servers, topic)]
