@@ -356,7 +356,7 @@ cdef class SendPath:
 
         ``resolve=True``: records of unknown outcome are then looked for in their partitions, as by
         `Delivery.resolve_unknown()`, in the rest of the ``timeout`` (default: as long again as `delivery_timeout_ms`). The
-        report has what was found; the deliveries keep their outcomes. What is not certain by then stays ``UNKNOWN``, with
+        report has the results; the deliveries keep their outcomes. Outcomes not certain by then stay ``UNKNOWN``, with
         the reason in the report.
         """
         # Checked here and not in the coroutine: wait_for(), gather() and create_task() may run that in another task.

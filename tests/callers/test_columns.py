@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -79,6 +80,12 @@ async def test_headers_that_can_be_read_once_are_those_of_each_record(
     pairs = [("name", b"1")]
     await (await producer.send_batch("one", [b"1", b"3"], headers=iter(pairs)))
     assert [record.headers for record in kafka.records("one")] == [tuple(pairs)] * 2
+
+
+async def test_endless_headers_are_refused(producer: Producer[Any, Any]) -> None:
+    """An iterator is read for all records at once, and may have no end: the call has one."""
+    with pytest.raises(RecordError, match="headers has more than 1,000,000 items"):
+        await producer.send_batch("one", [b"1"], headers=itertools.repeat(("a", b"1")))
 
 
 @pytest.mark.parametrize("name", SHORT)

@@ -135,7 +135,7 @@ def test_a_lane_runs_one_after_the_other(tmp_path: Path) -> None:
 
 
 def test_a_lane_may_have_a_turn(tmp_path: Path) -> None:
-    """Its lanes run at the same time, behind what is before it in its lane, and beside the other lane."""
+    """Its lanes run at the same time, behind the checks before it in its lane, and beside the other lane."""
     pipe, left, other = tmp_path / "pipe", tmp_path / "left", tmp_path / "other"
     os.mkfifo(pipe)
     os.mkfifo(other)

@@ -269,7 +269,7 @@ async def test_a_flush_resolves_its_records(world: World) -> None:
 
 @scenario()
 async def test_a_flush_ends_in_time(world: World) -> None:
-    """What is not certain by then stays UNKNOWN, with the reasons; the records of a scope are looked for by its flush."""
+    """Outcomes that are not certain by then stay UNKNOWN, with the reasons; the records of a scope are looked for by its flush."""
     producer = await stage(world, linger_ms=5, delivery_timeout_ms=2_000, request_timeout_ms=1_500)
     await all_acked(await send(world, producer, partition=0))
     world.network.hold(port_of_leader(world), to_broker=False, to_client=True)

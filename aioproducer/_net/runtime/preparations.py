@@ -184,6 +184,7 @@ class Preparations:
                 first.failed(error)
                 # Its call is refused in the next turn, and until then its reason is known here.
                 await asyncio.sleep(0)
+                waiting.popleft()
         finally:
             del self._waiting[key]
             for each in waiting:

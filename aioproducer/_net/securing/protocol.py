@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -27,7 +27,6 @@ from aioproducer._state.connecting.authentication import SaslExchange, authentic
 from aioproducer._state.connecting.dialogue import Await
 from aioproducer.config import ticket_cache
 from aioproducer.errors import ConfigurationError
-from aioproducer.secret import Secret
 from aioproducer.security.sasl.credentials import KerberosCredentials, PasswordCredentials
 from aioproducer.security.sasl.kerberos import require_gssapi
 from aioproducer.security.sasl.known_keys import KnownKeys
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     from aioproducer.security.tls.settings import TlsSettings
 
 __all__ = ["security_of"]
-
-R = TypeVar("R")
 
 
 def security_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Random) -> SecurityProtocol:
@@ -127,7 +124,7 @@ def _authenticate(
     mechanism: Mechanism, credentials: _Credentials
 ) -> Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]]:
     def exchange(endpoint: BrokerEndpoint) -> SaslExchange:
-        given = yield from credentials.present(endpoint)
+        given = yield Await("the request for credentials", partial(credentials.present, endpoint))
         yield from mechanism.exchange(given)
 
     def authenticate(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
@@ -139,7 +136,7 @@ def _authenticate(
 class _Credentials:
     """The credentials of the next authentication; the program may change them while connections are open."""
 
-    present: Callable[[BrokerEndpoint], Dialogue[Any]]
+    present: Callable[[BrokerEndpoint], Awaitable[Any]]
 
     def __init__(self, loop: asyncio.AbstractEventLoop, log: Log, rng: Random) -> None:
         self._loop = loop
@@ -153,7 +150,7 @@ class _Credentials:
 
 def _credentials_of(
     config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log, rng: Random
-) -> Callable[[BrokerEndpoint], Dialogue[Any]]:
+) -> Callable[[BrokerEndpoint], Awaitable[Any]]:
     if config.sasl_mechanism == "GSSAPI":
         require_gssapi()
         return partial(_kerberos_credentials, config)
@@ -170,16 +167,10 @@ def _credentials_of(
         fetch, name = endpoint.fetch, endpoint.name
     extensions = dict(config.sasl_extensions or ())
     source = TokenSource(fetch, name, extensions, log, rng, renewal=renewal_of(config), clock=time.time)
-    return lambda _: _fetched(source.credentials)
+    return lambda _: source.credentials()
 
 
-def _fetched(fetch: Callable[[], Awaitable[R]]) -> Dialogue[R]:
-    fetched: R = yield from Await("the request for credentials", fetch)
-    return fetched
-
-
-def _kerberos_credentials(config: ProducerConfig, endpoint: BrokerEndpoint) -> Dialogue[KerberosCredentials]:
-    yield from ()
+async def _kerberos_credentials(config: ProducerConfig, endpoint: BrokerEndpoint) -> KerberosCredentials:
     return KerberosCredentials(
         config.sasl_kerberos_service_name or "",
         endpoint.server_name,
@@ -189,17 +180,15 @@ def _kerberos_credentials(config: ProducerConfig, endpoint: BrokerEndpoint) -> D
     )
 
 
-def _password_credentials(
+async def _password_credentials(
     config: ProducerConfig, keys: KnownKeys, _: BrokerEndpoint
-) -> Dialogue[PasswordCredentials]:
+) -> PasswordCredentials:
     username, password = config.sasl_username, config.sasl_password
     if username is None or password is None:
         raise ConfigurationError("sasl_username and sasl_password are missing")
-    if not isinstance(password, Secret):
-        password = yield from _fetched(partial(revealed, "sasl_password", password))
     return PasswordCredentials(
         username,
-        password,
+        await revealed("sasl_password", password),
         is_token=config.sasl_scram_token_auth,
         most_iterations=config.sasl_scram_max_iterations,
         keys=keys,

@@ -34,7 +34,7 @@ class Doubt(NamedTuple):
 
 @attrs.frozen
 class Found:
-    """What was found of these failures of unknown outcome; `resolutions` are by their numbers."""
+    """The resolutions of these failures of unknown outcome; `resolutions` are by their numbers."""
 
     failures: Sequence[Failure]
     resolutions: Mapping[int, Resolution]

@@ -174,7 +174,7 @@ class Tally:
     def report(self, flush: Flush, told: Told, found: Found | None = None) -> tuple[FlushReport, Told]:
         """The report at the end of a flush, and the new state of its owner.
 
-        `found` is what was found of the failures of unknown outcome; None: they were not looked for.
+        `found` has the resolutions of the failures of unknown outcome; None: they were not looked for.
         """
         began = flush.began
         now = Told(

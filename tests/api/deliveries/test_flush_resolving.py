@@ -89,7 +89,7 @@ async def test_more_than_is_kept(make: Make, kafka: EmbeddedKafka, monkeypatch: 
 
 
 async def test_a_mock() -> None:
-    """What the test lost has no log: it stays UNKNOWN."""
+    """A record that the test lost has no log: it stays UNKNOWN."""
     async with MockProducer() as mock:
         mock.fail_delivery(DeliveryError("lost", outcome=Outcome.UNKNOWN))
         await mock.send("t", b"v")

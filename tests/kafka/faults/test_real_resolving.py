@@ -19,7 +19,7 @@ PARTITIONS: Final = 3
 ROUND: Final = 30
 """Records, each in a batch of its own: five of a partition are on their way at a time."""
 LIMIT: Final = 30.0
-# Below the three seconds in which the cluster excludes a node: what was on its way has no outcome by then.
+# Below the three seconds in which the cluster excludes a node: records on their way have no outcome by then.
 HASTY: Final[dict[str, Any]] = {
     "request_timeout_ms": 1_000,
     "delivery_timeout_ms": 2_000,
@@ -110,7 +110,7 @@ async def fault(kafka: KafkaCluster, kind: str, victim: int) -> AsyncIterator[No
 async def test_verdicts_after_the_loss_of_a_leader(
     faulty_nodes: KafkaCluster, kind: str, transactional_id: str | None
 ) -> None:
-    """A flush and each delivery tell what is in the log; nearly all of it is certain when the leader is back."""
+    """A flush and each delivery tell the contents of the log; nearly all of it is certain when the leader is back."""
     topic = f"resolved-{kind}-{transactional_id}"
     await asyncio.to_thread(faulty_nodes.create_topic, topic, PARTITIONS, min_insync_replicas=2)
     settings = HASTY if transactional_id is None else {**HASTY, "transactional_id": transactional_id}

@@ -12,7 +12,7 @@ import msgspec
 import pydantic
 
 from aioproducer import Producer, Record, serializers
-from aioproducer.outlets import Checkpoint, DeadLetters
+from aioproducer.outlets import Checkpoint, DeadLetters, SentRecord
 from aioproducer.registry import AvroSerializer, JsonSerializer, ProtobufSerializer, Registry
 from aioproducer.testing import MockProducer
 
@@ -140,7 +140,7 @@ async def takes_models(producer: Producer[bytes, Model]) -> None:
     await letters.send_and_wait("orders", Model(item="a"), key=b"alice")
     await letters.send_and_wait("orders", "a", key=b"alice")  # wrong
     letters.send("orders", Plain("a"))  # wrong
-    checkpoint = Checkpoint[int](producer, dead_letters=letters)
+    checkpoint = Checkpoint[int, SentRecord](producer, dead_letters=letters)
     await checkpoint.send("orders", Model(item="a"))
     checkpoint.mark("a")  # wrong
     await producer.send_all(records(), dead_letters=letters)

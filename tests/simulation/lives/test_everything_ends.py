@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from aioproducer import KafkaError, Producer
+from aioproducer._state.delivery.tally import KEPT_IN_DOUBT
 from tests.effort import EFFORT
 from tests.scenarios.support import TOPIC
 from tests.simulation.lengths import lengths
@@ -36,6 +37,7 @@ BY_CONTRACT: Final = {
     "Counters.brokers": 100,
     # Kept for reports that are still to come.
     "Tally._kept": 100,
+    "Tally._in_doubt": KEPT_IN_DOUBT,
     # The brokers of the present cluster that did not answer the last connection attempt.
     "ClusterQueues.dead": BROKERS,
 }

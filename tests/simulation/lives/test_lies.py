@@ -30,6 +30,8 @@ from aioproducer import (
 )
 from aioproducer._net.resolving import resolver  # loaded by a thread otherwise, and time stands still here
 from aioproducer._wire.apis import APIS
+from aioproducer.config import ProducerConfig
+from aioproducer.ledgers import Ledger, LedgerTopic
 from aioproducer.records import Resolution
 from aioproducer.testing import Fault
 from tests.effort import PROOF, SEED_VARIABLE, seeds
@@ -48,6 +50,7 @@ TRANSACTIONAL: Final = {
 }
 TELEMETRY: Final = (71, 72)
 RESOLVING: Final = (1, 2)
+LEDGERS: Final = (19,)
 QUESTIONS: Final = (METADATA, OFFSET_FETCH, FIND_COORDINATOR, VERSIONS, INIT, LIST)
 LASTS: Final = 12.0
 """The longest lie, in virtual seconds."""
@@ -350,6 +353,28 @@ def test_questions(lie: Lie, level: int, seed: int) -> None:
     played(questions, lie, level, seed)
 
 
+# -- ledgers
+
+
+async def ledgers(world: World, lie: Lie) -> None:
+    """A ledger is created, or an error tells that it is not; the next call without a lie creates it or finds it."""
+    config = ProducerConfig(world.kafka.bootstrap_servers)
+    armed(world, lie)
+    topic = LedgerTopic("ledger", PARTITIONS, {"cleanup.policy": "compact"})
+    async with Ledger(config, topic) as ledger:
+        await bounded(ledger.require(timeout=CALL_LIMIT), CALL_LIMIT + MOMENT)
+        world.kafka.faults.heal()
+        await ledger.require(timeout=CALL_LIMIT)
+        assert await ledger.last_values(range(PARTITIONS), lambda _: True, timeout=CALL_LIMIT) == {}
+
+
+@pytest.mark.parametrize("seed", TRIED)
+@pytest.mark.parametrize(("lie", "level"), cases(LEDGERS, 2))
+def test_ledgers(lie: Lie, level: int, seed: int) -> None:
+    """No call exceeds its limit, and each error is a KafkaError."""
+    played(ledgers, lie, level, seed)
+
+
 def test_every_answer_that_is_read_is_lied_about() -> None:
     """The decoded answers are those whose modules the client imports."""
     root = Path(aioproducer.__file__).parent
@@ -357,4 +382,13 @@ def test_every_answer_that_is_read_is_lied_about() -> None:
         path.read_text() for folder in ("_net", "_state") for path in (root / folder).rglob("*.py")
     )
     read = {api.key for api in APIS.values() if re.search(rf"\b{api.response.__name__}\b", sources)}
-    assert read == {*TRANSACTIONAL[1], *TRANSACTIONAL[2], *QUESTIONS, *TELEMETRY, *RESOLVING, *DOCTOR, *SASL}
+    assert read == {
+        *TRANSACTIONAL[1],
+        *TRANSACTIONAL[2],
+        *QUESTIONS,
+        *TELEMETRY,
+        *RESOLVING,
+        *LEDGERS,
+        *DOCTOR,
+        *SASL,
+    }

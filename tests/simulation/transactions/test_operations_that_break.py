@@ -15,7 +15,7 @@ from tests.simulation.world import World, simulate
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_calls_in_each_turn_behind_an_operation_that_broke(version: int) -> None:
-    """None of them starts a task that nobody ends: it would spin in the loop for ever."""
+    """None of them starts a task in a group that has ended: it would keep the loop busy without end."""
 
     async def play(world: World) -> None:
         producer = world.producer(transactional_id="books", linger_ms=0)

@@ -28,7 +28,7 @@ from aioproducer.spark.schemas import layout_of
 from aioproducer.spark.shipping.shipment import Written
 from aioproducer.spark.shipping.tasks import write_at_least_once
 from aioproducer.testing import EmbeddedKafka, EmbeddedRegistry
-from tests.spark.exactly_once.attempts import TOPIC, forgotten
+from tests.spark.exactly_once.attempts import TOPIC, create_ledger, forgotten
 
 DEAD = "dead"
 COLUMNS = types.StructType(
@@ -48,6 +48,7 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
     async with EmbeddedKafka(1, auto_create_topics=False) as kafka:
         for name in (TOPIC, DEAD):
             kafka.create_topic(name, 1)
+        create_ledger(kafka)
         yield kafka
 
 
