@@ -86,6 +86,8 @@ async def test_endless_headers_are_refused(producer: Producer[Any, Any]) -> None
     """An iterator is read for all records at once, and may have no end: the call has one."""
     with pytest.raises(RecordError, match="headers has more than 1,000,000 items"):
         await producer.send_batch("one", [b"1"], headers=itertools.repeat(("a", b"1")))
+    with pytest.raises(RecordError, match="headers has more than 1,000,000 items"):
+        await producer.send("one", b"1", headers=itertools.repeat(("a", b"1")))
 
 
 @pytest.mark.parametrize("name", SHORT)

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from aioproducer._core import Column
 from aioproducer._net.accepting.arrow import bytes_column, is_arrow, listed_items, listed_times, times_column
-from aioproducer._state.admission.checking import checked_seconds, checked_topic
+from aioproducer._state.admission.checking import all_headers, checked_seconds, checked_topic
 from aioproducer.errors import RecordError
 
 # The items one by one, or the core's copy of an Arrow array.
 Items: TypeAlias = "list[Any] | Column"
-
-# A record with more headers is above the limits of any broker.
-_MOST_HEADERS: Final = 1_000_000
 
 
 class BulkCall(NamedTuple):
@@ -133,10 +130,7 @@ def _headers(given: Any, total: int, topic: str) -> Any:
         return tuple(given.items())
     if isinstance(given, Iterator):
         # An iterator can be read only once, and all records need the headers. It may be endless.
-        found = tuple(islice(given, _MOST_HEADERS + 1))
-        if len(found) > _MOST_HEADERS:
-            raise RecordError(f"headers has more than {_MOST_HEADERS:,} items", topic=topic)
-        return found
+        return all_headers(given, topic)
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
         return given
     items = _listed("headers", given, topic)

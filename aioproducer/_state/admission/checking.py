@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from aioproducer.config.names import topic_problem
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 LARGEST_TIMESTAMP = (1 << 63) - 1
 LARGEST_PARTITION = (1 << 31) - 1
+# A record with more is above the limits of any broker.
+MOST_HEADERS = 1_000_000
 
 
 def checked_topic(topic: object) -> str:
@@ -100,7 +103,15 @@ def checked_headers(headers: Any, topic: str) -> PlainHeaders:  # any object fro
     if isinstance(headers, (str, bytes)) or not isinstance(headers, Iterable):
         raise RecordError(_headers_text(headers), topic=topic)
     pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple(_checked_header(pair, topic) for pair in pairs) or None
+    return all_headers((_checked_header(pair, topic) for pair in pairs), topic) or None
+
+
+def all_headers(items: Iterable[Any], topic: str) -> tuple[Any, ...]:
+    """The items; refused if there are too many of them, as an iterable of the user may have no end."""
+    found = tuple(islice(items, MOST_HEADERS + 1))
+    if len(found) > MOST_HEADERS:
+        raise RecordError(f"headers has more than {MOST_HEADERS:,} items", topic=topic)
+    return found
 
 
 def _headers_text(headers: object) -> str:
