@@ -230,7 +230,7 @@ async def test_every_record_that_is_seen_is_reported_once(
     settings: dict[str, Any] = {} if seed % 2 else {"value_serializer": serialize}
     if seed % 4 > 1:
         settings["partitioner"] = lambda _topic, _key, _value, partitions, _available: len(partitions) - 1
-    producer = await warm(make(interceptors=[watcher], max_block_ms=50, **settings))
+    producer = await warm(make(interceptors=[watcher], max_block_ms=200, **settings))
     for _ in range(60):
         if rng.random() < 0.1:
             kafka.faults.error("INVALID_REQUIRED_ACKS")
