@@ -19,9 +19,9 @@ from aioproducer._wire.messages.metadata import MetadataRequest
 from tests.contract.batches import plain
 from tests.contract.client import WireClient, produce_request
 from tests.contract.old_kafka import NEWEST
-from tests.judge.history import Found, Sent, digest_of, found, told, value_of
+from tests.judge.history import Sent, digest_of, told, value_of
 from tests.judge.judge import judge
-from tests.kafka.reading import read_all
+from tests.kafka.kinds import log_of, send_all_kinds
 from tools.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.kafka
@@ -29,11 +29,6 @@ pytestmark = pytest.mark.kafka
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 PRODUCE, METADATA = 0, 3
 _MESSAGE_TOO_LARGE = 10
-
-
-async def _log(kafka: KafkaCluster, topic: str) -> list[Found]:
-    read = await asyncio.to_thread(read_all, kafka.bootstrap_servers, topic)
-    return [found(topic, r.partition, r.offset, r.key, r.value, r.headers, r.timestamp) for r in read]
 
 
 # -- its versions
@@ -98,7 +93,7 @@ async def test_what_is_sent_is_there_once_and_in_order(old_kafka: KafkaCluster, 
     history = await _send(old_kafka, topic, random.Random(codec), compression_type=codec)
     assert {record.outcome for record in history} == {Outcome.ACKED}
     assert {record.partition for record in history} == {0, 1, 2}
-    assert judge(history, await _log(old_kafka, topic)) == []
+    assert judge(history, await log_of(old_kafka, topic)) == []
 
 
 async def test_without_idempotence_too(old_kafka: KafkaCluster) -> None:
@@ -107,21 +102,12 @@ async def test_without_idempotence_too(old_kafka: KafkaCluster) -> None:
     settings = {"acks": 1, "enable_idempotence": False, "max_in_flight_requests_per_connection": 1}
     history = await _send(old_kafka, topic, random.Random(1), **settings)
     assert {record.outcome for record in history} == {Outcome.ACKED}
-    assert judge(history, await _log(old_kafka, topic)) == []
+    assert judge(history, await log_of(old_kafka, topic)) == []
 
 
 async def _send(kafka: KafkaCluster, topic: str, rng: random.Random, **settings: Any) -> list[Sent]:
-    sent = []
     async with Producer(kafka.bootstrap_servers, batch_size=4096, linger_ms=1, **settings) as producer:
-        for number in range(6000):
-            value = value_of(number, b"words, " * rng.randrange(20) + rng.randbytes(20))
-            key = rng.choice([None, b"", rng.randbytes(8)])
-            headers = [("h", b"1"), ("h", None), ("\u00e9", b"")][: rng.randrange(4)]
-            time_ms = 1_600_000_000_000 + number
-            delivery = await producer.send(topic, value, key=key, headers=headers, timestamp=time_ms)
-            sent.append((number, digest_of(key, value, headers, time_ms), delivery))
-        await producer.flush()
-    return [told(*facts) for facts in sent]
+        return await send_all_kinds(producer, topic, rng, 6000)
 
 
 async def test_a_batch_above_the_topics_limit_is_split(old_kafka: KafkaCluster) -> None:
@@ -136,7 +122,7 @@ async def test_a_batch_above_the_topics_limit_is_split(old_kafka: KafkaCluster) 
     error = sent[500].exception()
     assert isinstance(error, BrokerError)
     assert (error.code, error.outcome) == (_MESSAGE_TOO_LARGE, Outcome.NOT_WRITTEN)
-    assert judge(history, await _log(old_kafka, topic)) == []
+    assert judge(history, await log_of(old_kafka, topic)) == []
 
 
 async def test_it_takes_a_time_of_the_far_future(old_kafka: KafkaCluster) -> None:

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, get_args
 import pytest
 
 from aioproducer import Outcome, Producer, ProducerFencedError
-from tests.judge.history import Found, Sent, digest_of, found, told, value_of
 from tests.judge.judge import judge
+from tests.kafka.kinds import log_of, send_all_kinds
 from tests.kafka.reading import read_all
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_jars import release
@@ -42,27 +42,9 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
         yield cluster
 
 
-async def _log(kafka: KafkaCluster, topic: str) -> list[Found]:
-    read = await asyncio.to_thread(read_all, kafka.bootstrap_servers, topic)
-    return [found(topic, r.partition, r.offset, r.key, r.value, r.headers, r.timestamp) for r in read]
-
-
 async def _committed(kafka: KafkaCluster, topic: str) -> list[bytes | None]:
     read = await asyncio.to_thread(read_all, kafka.bootstrap_servers, topic, isolation="read_committed")
     return [record.value for record in read]
-
-
-async def _send(producer: Producer[Any, Any], topic: str, rng: random.Random) -> list[Sent]:
-    sent = []
-    for number in range(COUNT):
-        value = value_of(number, b"words, " * rng.randrange(20) + rng.randbytes(20))
-        key = rng.choice([None, b"", rng.randbytes(8)])
-        headers = [("h", b"1"), ("h", None), ("\u00e9", b"")][: rng.randrange(4)]
-        time_ms = 1_700_000_000_000 + number
-        delivery = await producer.send(topic, value, key=key, headers=headers, timestamp=time_ms)
-        sent.append((number, digest_of(key, value, headers, time_ms), delivery))
-    await producer.flush()
-    return [told(*facts) for facts in sent]
 
 
 @pytest.mark.parametrize("codec", get_args(Codec))
@@ -71,11 +53,11 @@ async def test_idempotent_records_are_there_once_and_in_order(kafka: KafkaCluste
     topic = await asyncio.to_thread(kafka.create_topic, f"idempotent-{codec}", 3)
     settings: dict[str, Any] = {"batch_size": 4096, "linger_ms": 1, "compression_type": codec}
     async with Producer(kafka.bootstrap_servers, **settings) as producer:
-        history = await _send(producer, topic, random.Random(codec))
+        history = await send_all_kinds(producer, topic, random.Random(codec), COUNT)
     refused = codec == "zstd" and release(kafka.version) < _ZSTD
     expected = Outcome.NOT_WRITTEN if refused else Outcome.ACKED
     assert {record.outcome for record in history} == {expected}
-    assert judge(history, await _log(kafka, topic)) == []
+    assert judge(history, await log_of(kafka, topic)) == []
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
