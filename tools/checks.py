@@ -494,10 +494,13 @@ def close(checks: list[Check], repetitions: list[Check]) -> int:
     """Print the table and the closing line; the exit code is 0 if all checks passed."""
     rows = [*checks, *repetitions]
     width = max(len(check.name) for check in rows)
-    print(f"\n{'check':<{width}}  {'seconds':>7}  result")
+    print(f"\n{'check':<{width}}  {'seconds':>7}  {'processor':>9}  result")
     for check in rows:
-        print(f"{check.name:<{width}}  {check.seconds:>7.1f}  {check.verdict}")
-    print(f"{'in all':<{width}}  {sum(check.seconds for check in rows):>7.1f}\n")
+        print(
+            f"{check.name:<{width}}  {check.seconds:>7.1f}  {check.processor_seconds:>9.1f}  {check.verdict}"
+        )
+    seconds, processor = sum(row.seconds for row in rows), sum(row.processor_seconds for row in rows)
+    print(f"{'in all':<{width}}  {seconds:>7.1f}  {processor:>9.1f}\n")
     for check in checks:
         for name in check.unstable:
             print(f"unstable: {name} ({check.name})")

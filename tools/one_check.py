@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import signal
 import subprocess
 import time
@@ -37,6 +38,8 @@ class Check:
     unstable: list[str] = field(default_factory=list)
     """Tests that failed once and passed in the repetition."""
     seconds: float = 0.0
+    processor_seconds: float = 0.0
+    """Of the process, and of all that it started and awaited."""
     tree: Path = ROOT
     effort: str = "few"
     limit: float | None = None
@@ -69,11 +72,24 @@ class Check:
             stderr=output,
         ) as self.process:
             try:
-                return self.process.wait(limit)
+                return self._awaited(self.process, limit)
             except subprocess.TimeoutExpired:
                 self.end(signal.SIGKILL)
                 print(f"{self.name}: ended after {limit:.0f} seconds", flush=True)
                 return -signal.SIGKILL
+
+    def _awaited(self, process: subprocess.Popen[bytes], limit: float) -> int:
+        """Wait for the end of the process as `Popen.wait` does, which does not tell the processor time."""
+        ended = os.pidfd_open(process.pid)
+        try:
+            if not select.select([ended], [], [], limit)[0]:
+                raise subprocess.TimeoutExpired(self.command, limit)
+        finally:
+            os.close(ended)
+        _, status, usage = os.wait4(process.pid, 0)
+        self.processor_seconds = usage.ru_utime + usage.ru_stime
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode
 
     @property
     def environment(self) -> dict[str, str]:

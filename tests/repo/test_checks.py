@@ -62,6 +62,15 @@ def test_plain_check_counts_as_one() -> None:
     assert (bad.passed, bad.failed, bad.verdict) == (0, 1, "failed")
 
 
+def test_processor_time_is_that_of_all_programs() -> None:
+    """What a check computes, and what a program computes that it starts, is told; the time in which it waits is not."""
+    busy = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    both = run("both", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])\n{busy}")
+    waiting = run("waiting", "import time; time.sleep(1)")
+    assert both.processor_seconds > 0.6
+    assert waiting.processor_seconds < waiting.seconds / 2
+
+
 def test_suite_counts_its_tests() -> None:
     """Failures and errors are failed, and neither they nor skips are passed."""
     code = junit(failure=2, error=1, skipped=3, properties=4) + "; raise SystemExit(1)"
