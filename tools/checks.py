@@ -325,10 +325,11 @@ def quick() -> list[Turn]:
 def everything() -> list[Turn]:
     """The checks of `make test`."""
     fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
+    classes = Check("classes of Spark", [sys.executable, "-m", "tools.spark_classes"])
     others = other_pythons()
     # The environments mostly wait for packages.
     environments: Turn = [[environment_elsewhere(*found), collection(found[0])] for found in others]
-    rest = side_by_side(fetch, environment_of_old_spark(), *linters(), collection(this_python()))
+    rest = side_by_side(fetch, classes, environment_of_old_spark(), *linters(), collection(this_python()))
     preparations: Turn = [*environments, *rest]
     here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
     elsewhere = REAL_FAULTS + SPARK + EACH_VERSION

@@ -92,6 +92,11 @@ def class_path(version: str = KAFKA_VERSION) -> str:
     return str(jar_folder(version) / "*")
 
 
+def class_archive(version: str = KAFKA_VERSION) -> Path:
+    """The archive of the classes that a broker loads; `tools.fetch_kafka` makes it."""
+    return jar_folder(version).parent / "broker-classes.jsa"
+
+
 def cache() -> Path:
     """The folder of fetched files on this machine."""
     root = os.environ.get("XDG_CACHE_HOME")

@@ -17,7 +17,8 @@ from typing import Final
 
 import attrs
 
-from tools.kafka_jars import KafkaUnavailableError, class_path, program
+from tools.class_archives import archived
+from tools.kafka_jars import KafkaUnavailableError, class_archive, class_path, program
 
 # Below the range of outgoing connections, so that the port of a killed node stays free for it.
 _PORTS: Final = range(15_000, 32_000)
@@ -205,7 +206,8 @@ class KafkaNode:
 
     def java(self, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a program of Kafka's jars; it writes to the log of the node."""
-        command = [*dies_with_its_parent(), program("java"), *_JAVA_OPTIONS, *self.java_options]
+        command = [*dies_with_its_parent(), program("java"), *_JAVA_OPTIONS]
+        command += [*archived(class_archive(self.version)), *self.java_options]
         command += [f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"]
         command += [f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"]
         places = [class_path(self.version), *([] if self.classes is None else [str(self.classes)])]

@@ -7,18 +7,19 @@ import secrets
 import select
 import signal
 import subprocess
+import sys
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
+from tools.quick_spark import SUBMIT_OPTIONS, quick_spark
+
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "checks"
 # Twice what the longest check takes on two processors beside four busy programs. Each test has a limit of its own.
 LIMIT_SECONDS = 3600.0
-# Ready sooner, and never as fast.
-QUICK_SPARK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 RUN_SEED: Final = int(os.environ.get("AIOPRODUCER_RUN_SEED") or secrets.randbelow(2**31))
 """The seed of all seeds that the tests of this run draw (`tests/seeds.py`): the same run seed draws the same."""
 # Of pytest.
@@ -99,8 +100,14 @@ class Check:
             "PYTHONHASHSEED": str(RUN_SEED),
             "AIOPRODUCER_RUN_SEED": str(RUN_SEED),
             "AIOPRODUCER_EFFORT": self.effort,
-            "SPARK_SUBMIT_OPTS": QUICK_SPARK,
+            SUBMIT_OPTIONS: quick_spark(self._virtual_environment),
         }
+
+    @property
+    def _virtual_environment(self) -> Path:
+        """That of its Python, which another program may start."""
+        python = next((word for word in self.command if word.endswith("bin/python")), sys.executable)
+        return self.tree / Path(python).parent.parent
 
     def end(self, number: signal.Signals) -> None:
         """End the process, and those that it started."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
@@ -11,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.kafka.reading import ReadRecord, by_partition, read_all
 from tools.kafka_cluster import KafkaCluster
-from tools.kafka_jars import KafkaUnavailableError
+from tools.kafka_jars import KafkaUnavailableError, class_archive
 
 pytestmark = pytest.mark.kafka
 
@@ -83,3 +84,9 @@ def test_a_node_that_cannot_start_shows_its_log() -> None:
         KafkaUnavailableError, match=r"(?s)(exit code|ended while starting).*num\.io\.threads"
     ):
         kafka.start()
+
+
+def test_classes_come_from_the_archive(real_kafka: KafkaCluster) -> None:
+    """Java maps the archive that `tools.fetch_kafka` has made: a broker of other classes would start without it."""
+    mapped = Path(f"/proc/{real_kafka.nodes[0].pid}/maps").read_text(encoding="utf-8")
+    assert str(class_archive()) in mapped

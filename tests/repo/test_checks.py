@@ -63,7 +63,7 @@ def test_plain_check_counts_as_one() -> None:
 
 
 def test_processor_time_is_that_of_all_programs() -> None:
-    """What a check computes, and what a program computes that it starts, is told; the time in which it waits is not."""
+    """The time of a program that the check starts counts, the time in which it waits does not."""
     busy = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
     both = run("both", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])\n{busy}")
     waiting = run("waiting", "import time; time.sleep(1)")

@@ -14,7 +14,7 @@ import attrs
 import pyspark
 
 from tests.spark.clusters.daemon import Daemon, dying_with_the_tests, tail
-from tools.one_check import QUICK_SPARK
+from tools.quick_spark import quick_spark
 
 __all__ = [
     "SPARK_HOME",
@@ -41,7 +41,7 @@ def clean_environment(folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK_SPARK,
+        "SPARK_DAEMON_JAVA_OPTS": quick_spark(),
     }
 
 
@@ -109,13 +109,13 @@ class StandaloneCluster:
         confs = {
             "spark.driver.host": "127.0.0.1",
             "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": QUICK_SPARK,
+            "spark.executor.extraJavaOptions": quick_spark(),
             "spark.sql.shuffle.partitions": "2",
             "spark.ui.enabled": "false",
         }
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.url]
         command += [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
-        command += ["--driver-java-options", QUICK_SPARK, *options, str(program), *arguments]
+        command += ["--driver-java-options", quick_spark(), *options, str(program), *arguments]
         return run_to_the_end(command, folder, clean_environment(self.folder) | environment)
 
     def logs(self) -> str:

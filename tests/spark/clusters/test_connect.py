@@ -18,7 +18,7 @@ from tests.spark.clusters.page import write_program
 from tests.spark.clusters.standalone import SPARK_HOME, START_LIMIT, clean_environment, run_to_the_end
 from tests.spark.exactly_once.epochs import ROWS, folder_of_epochs
 from tests.spark.rows import committed, numbers, once
-from tools.one_check import QUICK_SPARK
+from tools.quick_spark import quick_spark
 
 if TYPE_CHECKING:
     from tools.kafka_cluster import KafkaCluster
@@ -67,7 +67,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "spark.ui.enabled": "false",
     }
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]", "--class", SERVER]
-    command += ["--driver-java-options", QUICK_SPARK]
+    command += ["--driver-java-options", quick_spark()]
     command += [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
     # Installed in place, the format would not be found by its name.
     python = {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}

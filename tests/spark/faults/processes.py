@@ -15,7 +15,7 @@ import attrs
 import pyspark
 
 from tools.kafka_node import dies_with_its_parent
-from tools.one_check import QUICK_SPARK
+from tools.quick_spark import quick_spark
 
 __all__ = ["CLUSTER", "Driver", "session_of"]
 
@@ -40,8 +40,8 @@ def session_of(master: str, folder: str, **settings: str) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": QUICK_SPARK,
-        "spark.executor.extraJavaOptions": QUICK_SPARK,
+        "spark.driver.extraJavaOptions": quick_spark(),
+        "spark.executor.extraJavaOptions": quick_spark(),
         "spark.local.dir": f"{folder}/spark",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.sql.shuffle.partitions": "2",
