@@ -81,9 +81,10 @@ class Check:
 
     def _awaited(self, process: subprocess.Popen[bytes], limit: float) -> int:
         """Wait for the end of the process as `Popen.wait` does, which does not tell the processor time."""
-        ended = os.pidfd_open(process.pid)
+        poll, ended = select.poll(), os.pidfd_open(process.pid)
+        poll.register(ended, select.POLLIN)
         try:
-            if not select.select([ended], [], [], limit)[0]:
+            if not poll.poll(limit * 1000):
                 raise subprocess.TimeoutExpired(self.command, limit)
         finally:
             os.close(ended)

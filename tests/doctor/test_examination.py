@@ -296,6 +296,8 @@ async def test_many_brokers_are_examined_at_most_20_at_once(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Silent addresses do not use up the time of the others, and those that were not reached in time are skipped."""
+    # A busy machine has accepted 20 connections, and the broker has answered, within this time.
+    timeout = 1.5
     open_, running, most = Door.open, 0, 0
 
     async def counted(*arguments: Any) -> Any:
@@ -323,8 +325,8 @@ async def test_many_brokers_are_examined_at_most_20_at_once(
     kafka.faults.alter(crowd, api="Metadata", times=None)
     began = asyncio.get_running_loop().time()
     async with silent:
-        report = await examined(kafka.brokers[0].address, timeout=0.5)
-    assert asyncio.get_running_loop().time() - began < 6 * 0.5
+        report = await examined(kafka.brokers[0].address, timeout=timeout)
+    assert asyncio.get_running_loop().time() - began < 6 * timeout
     assert (len(of(report, "brokers")), most) == (201, 20)
     assert of(report, "brokers")[0].status is Status.OK
     assert {check.status for check in of(report, "brokers")[1:]} == {Status.FAIL}
