@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from aioproducer import (
 from aioproducer._net.resolving import resolver  # loaded by a thread otherwise, and time stands still here
 from aioproducer._net.resolving.reading import MAY_NOT_READ
 from aioproducer._state.resolving.known import SPLIT
-from aioproducer._state.resolving.search import NOTHING_LATER, OTHER_TOPIC
+from aioproducer._state.resolving.search import NOTHING_LATER, OTHER_TOPIC, UNREAD
 from aioproducer.records import Resolution
 from tests.judge.judge import Rules
 from tests.scenarios.support import TOPIC, all_acked, leader, outcomes, port_of_leader, scenario, send, stage
@@ -98,6 +99,84 @@ async def test_another_topic_of_this_name(world: World) -> None:
         world.network.release(broker.port)
     told = await delivery.resolve_unknown(LIMIT)
     assert told == Resolution(Outcome.UNKNOWN, reason=OTHER_TOPIC)
+
+
+@scenario(runs=4)
+async def test_another_topic_between_two_attempts(world: World) -> None:
+    """The first attempt named the topic, and reached the former one; the last one has the id of the present one."""
+    world.kafka.limit_version("Produce", 3, 12)
+    producer = await stage(world, linger_ms=0)
+    dropped = world.kafka.faults.drop_answer(api="Produce", times=None)
+    (delivery,) = await send(world, producer, partition=0)
+    await asyncio.sleep(0.5)
+    world.kafka.delete_topic(TOPIC)
+    world.kafka.create_topic(TOPIC, 3)
+    world.rules = Rules(loss=True)
+    world.kafka.limit_version("Produce", 3, 13)
+    dropped.heal()
+    lost = world.kafka.faults.cut(before=True, api="Produce", times=None)
+    for broker in world.kafka.brokers:
+        world.network.reset(broker.port)
+    assert await delivery.wait(None) is Outcome.UNKNOWN
+    lost.heal()
+    await all_acked(await send(world, producer, partition=0))
+    told = await delivery.resolve_unknown(LIMIT)
+    assert told == Resolution(Outcome.UNKNOWN, reason=OTHER_TOPIC)
+
+
+@scenario()
+async def test_another_topic_before_the_record(world: World) -> None:
+    """The place of a record in the former topic says nothing about the present one, which is read from its beginning."""
+    producer = await stage(world, linger_ms=0)
+    await all_acked(await send(world, producer, 3, partition=0))
+    world.kafka.delete_topic(TOPIC)
+    world.kafka.create_topic(TOPIC, 3)
+    world.rules = Rules(loss=True)
+    await all_acked(await send(world, producer, partition=1))
+    lost = world.kafka.faults.drop_answer(api="Produce", times=None)
+    deliveries = await send(world, producer, partition=0)
+    assert await outcomes(deliveries) == {Outcome.UNKNOWN: 1}
+    lost.heal()
+    assert await deliveries[0].resolve_unknown(LIMIT) == Resolution(Outcome.ACKED, 0)
+
+
+@scenario(runs=4)
+async def test_an_unclean_election_while_the_log_is_read(world: World) -> None:
+    """Records that were read are replaced, among them the one before the record: the log is read again."""
+    producer = await stage(world, linger_ms=0, client_id="slow", request_timeout_ms=15_000)
+    world.rules = Rules(loss=True)
+    await all_acked(await send(world, producer, partition=0))
+    other = world.producer(linger_ms=0)
+    await other.start(wait_ready=5)
+    slow = world.kafka.faults.delay(before=True, api="Produce", client_id="slow", times=None)
+    (delivery,) = await send(world, producer, partition=0, timeout=1.0)
+    assert await delivery.wait(None) is Outcome.UNKNOWN
+    for _ in range(4):
+        await all_acked(await send(world, other, partition=0))
+    waiting = asyncio.ensure_future(delivery.resolve_unknown(DT))
+    await asyncio.sleep(1)
+    world.kafka.faults.truncate(TOPIC, 0, 1)
+    slow.heal()
+    await asyncio.sleep(0.1)
+    for _ in range(4):
+        await all_acked(await send(world, other, partition=0))
+    await all_acked(await send(world, producer, partition=0))
+    assert await waiting == Resolution(Outcome.ACKED, 1)
+
+
+@scenario(runs=4)
+async def test_an_unclean_election_lost_the_place(world: World) -> None:
+    """The log ends before the record that was acknowledged last: the record is found by its numbers nevertheless."""
+    producer = await stage(world, linger_ms=0, request_timeout_ms=15_000)
+    world.rules = Rules(loss=True)
+    await all_acked(await send(world, producer, 5, partition=0))
+    slow = world.kafka.faults.delay(before=True, api="Produce", times=None)
+    (delivery,) = await send(world, producer, partition=0, timeout=1.0)
+    world.kafka.faults.truncate(TOPIC, 0, 0)
+    assert await delivery.wait(None) is Outcome.UNKNOWN
+    slow.heal()
+    await asyncio.sleep(0.1)
+    assert await delivery.resolve_unknown(LIMIT) == Resolution(Outcome.ACKED, 0)
 
 
 @scenario()
@@ -234,6 +313,23 @@ async def test_a_batch_that_is_split_meanwhile(world: World) -> None:
     world.network.release(port_of_leader(world))
     await all_acked(others)
     assert await early.resolve_unknown(LIMIT) == Resolution(Outcome.UNKNOWN, reason=SPLIT)
+
+
+@scenario(runs=2)
+async def test_answers_without_a_batch(world: World) -> None:
+    """A leader that has less than it says is asked again after a pause."""
+    (delivery,) = await unknown(world, appended=True)
+    world.network.release(port_of_leader(world))
+
+    def empty(answer: Any) -> Any:
+        (topic,) = answer.responses
+        (partition,) = topic.partitions
+        partition = partition._replace(records=b"", high_watermark=9)
+        return answer._replace(responses=[topic._replace(partitions=[partition])])
+
+    world.kafka.faults.alter(empty, api="Fetch", times=None)
+    assert await delivery.resolve_unknown(LIMIT) == Resolution(Outcome.UNKNOWN, reason=UNREAD)
+    assert sum(request.api == "Fetch" for request in world.kafka.requests) < 20
 
 
 # -- the records of a flush

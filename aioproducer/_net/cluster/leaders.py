@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
+from aioproducer._state.cluster.partitions import NO_EPOCH
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._wire.apis import FETCH
 from aioproducer._wire.messages.fetch import (
@@ -96,9 +97,18 @@ class Leaders:
         raise ProtocolError("the answer to ListOffsets leaves out the partition", broker=connection.broker)
 
     async def batches(
-        self, connection: Connection, topic: str, topic_id: bytes, partition: int, offset: int
+        self,
+        connection: Connection,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        offset: int,
+        leader_epoch: int = NO_EPOCH,
     ) -> PartitionData:
-        """The batches from this offset on, for readers of uncommitted records; those that there are now."""
+        """The batches from this offset on, for readers of uncommitted records; those that there are now.
+
+        A broker that knows another leader epoch than this one refuses (KIP-320).
+        """
         version = connection.versions.choose(FETCH)
         if topic_id == NO_TOPIC_ID:
             version = min(version, FIRST_BY_ID - 1)
@@ -109,7 +119,14 @@ class Leaders:
                 FetchTopic(
                     topic,
                     topic_id,
-                    [FetchPartition(partition, fetch_offset=offset, partition_max_bytes=_MOST_BYTES)],
+                    [
+                        FetchPartition(
+                            partition,
+                            current_leader_epoch=leader_epoch,
+                            fetch_offset=offset,
+                            partition_max_bytes=_MOST_BYTES,
+                        )
+                    ],
                 )
             ],
         )

@@ -39,6 +39,9 @@ class Reading:
         self._leaders = leaders
         self._batch = batch
         self._search = self._begun()
+        # The connection to the leader and its leader epoch, of all that was read.
+        self._source: tuple[Connection, int] | None = None
+        self._has_read_on = False
         self._trouble = ""
         # No later attempt helps.
         self.is_hopeless = False
@@ -51,7 +54,7 @@ class Reading:
     @property
     def has_more(self) -> bool:
         """Whether the next step is worth no pause."""
-        return not self._trouble and not self._search.is_at_the_end
+        return self._has_read_on and not self._trouble and not self._search.is_at_the_end
 
     def verdict(self, now_ms: int) -> Verdict:
         """The outcome, as far as the log was read."""
@@ -66,20 +69,23 @@ class Reading:
 
     async def step(self) -> None:
         """Read on, or find the place to begin at."""
-        if self._has_other_numbers:
-            self._search = self._begun()
         facts = self._session.view.topic(self._batch.topic)
         node = None if facts is None else self._leader(facts)
         if facts is None or node is None:
             self._retry(NO_LEADER)
             return
+        epoch = facts.partitions.leader_epochs[self._batch.partition]
+        self._has_read_on = False
         try:
             connection = await self._leaders.connection(node)
             self._trouble = ""
+            if self._has_other_numbers or self._source != (connection, epoch):
+                # An unclean election replaces records that were read: the search begins again with another log.
+                self._search, self._source = self._begun(), (connection, epoch)
             if self._search.position is None:
                 await self._find_the_place(connection)
             if self._search.position is not None and not self._trouble:
-                await self._read(connection, self._topic_id(facts))
+                await self._read(connection, epoch, self._topic_id(facts))
         except KafkaError as error:
             self._retry(str(error))
 
@@ -97,11 +103,11 @@ class Reading:
     def _topic_id(self, facts: TopicFacts) -> bytes:
         """The id of the topic that the batch was sent to; of requests by name, that of the present one."""
         batch = self._batch
-        if batch.sent_to != NO_TOPIC_ID:
-            return batch.sent_to
-        if batch.owner is None or batch.nth <= batch.queue.numbered_before:
+        # Another attempt may have named the topic, and reached the former one.
+        is_older = batch.owner is not None and batch.nth <= batch.queue.numbered_before
+        if is_older or (batch.owner is None and batch.sent_to == NO_TOPIC_ID):
             self._search.cannot_prove_absence(OTHER_TOPIC)
-        return facts.topic_id
+        return facts.topic_id if batch.sent_to == NO_TOPIC_ID else batch.sent_to
 
     def _retry(self, trouble: str) -> None:
         self._trouble = trouble
@@ -136,26 +142,20 @@ class Reading:
             return None
         return answer.offset
 
-    async def _read(self, connection: Connection, topic_id: bytes) -> None:
-        search = self._search
-        assert search.position is not None  # noqa: S101  # step() looked
+    async def _read(self, connection: Connection, leader_epoch: int, topic_id: bytes) -> None:
+        search, position = self._search, self._search.position
+        assert position is not None  # noqa: S101  # step() looked
         if topic_id == NO_TOPIC_ID or connection.versions.choose(FETCH) < FIRST_BY_ID:
             search.cannot_prove_absence(NAMED_ONLY)
         data = await self._leaders.batches(
-            connection, self._batch.topic, topic_id, self._batch.partition, search.position
+            connection, self._batch.topic, topic_id, self._batch.partition, position, leader_epoch
         )
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            await self._out_of_range(connection, search.position)
+            # The records there were deleted, or an unclean election lost them.
+            search.cannot_prove_absence(NO_ANCHOR)
+            search.position = None
         elif data.error_code:
             self._refused(data.error_code)
         else:
             search.read(heads_of(data.records), data.high_watermark)
-
-    async def _out_of_range(self, connection: Connection, position: int) -> None:
-        """The records there were deleted, or the leader does not have them yet."""
-        earliest = await self._offset(connection, EARLIEST)
-        if earliest is not None and earliest > position:
-            self._search.cannot_prove_absence(NO_ANCHOR)
-            self._search.position = None
-        elif earliest is not None:
-            self._refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+            self._has_read_on = search.position != position

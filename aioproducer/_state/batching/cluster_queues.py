@@ -119,6 +119,7 @@ class ClusterQueues:
             for queue in topic.all_queues():
                 self.sequences.remade(queue)
                 queue.end_offset = 0
+                queue.anchor = None
         topic.topic_id = topic_id
         topic.load = None
         gone = self._drop_partitions(topic, len(leaders), now)

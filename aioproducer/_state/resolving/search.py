@@ -6,8 +6,8 @@ never gives the numbers of a batch in doubt to other records.
 Absence is proven by two facts together. Every batch of the log from the last acknowledged one on was seen, without a
 hole, up to the high watermark. And among them is a batch of this producer behind which the leader can no longer take
 the numbers in question: a later number of the epoch, or a later epoch. A request that still is on its way at a slow
-broker is refused then. A leader forgets this after a day without newer records of the producer, so that the proof must
-be fresh.
+broker is refused then. A leader forgets a producer whose newest batch has a timestamp of more than a day ago, so that
+the newest batch must be fresh. One leader is read, in one leader epoch: an unclean election replaces what was read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from aioproducer._state.queues.partition_queue import Anchor
     from aioproducer._wire.heads import BatchHead
 
-# producer.id.expiration.ms is a day by default, and counts from the newest timestamp.
+# producer.id.expiration.ms is a day by default, and counts from the timestamp of the batch that was written last.
 FRESH_MS: Final = 3_600_000
 
 NOTHING_LATER: Final = "the record is not in the log, and no later record of this producer is, so that a request may still be on its way"
 STALE: Final = (
-    "the record is not in the log, but the later records of this producer have timestamps of more than an hour ago: the leader "
+    "the record is not in the log, but the last record of this producer has a timestamp of more than an hour ago: the leader "
     "may have forgotten the producer, and take a request that is still on its way"
 )
 NOT_FROM_HERE: Final = (
@@ -70,8 +70,10 @@ class Search:
         self.doubt = ""
         self.is_at_the_end = False
         self._has_begun = False
-        # The newest timestamp among the batches that keep the leader from taking the wanted one.
-        self._fenced_at: int | None = None
+        # Among the batches is one that keeps the leader from taking the wanted one.
+        self._is_fenced = False
+        # The timestamp of the newest batch of this producer.
+        self._newest_at = -1
 
     def begin(self, offset: int, *, whole: bool) -> None:
         """Read from this offset on; `whole`: the batch cannot be before it."""
@@ -120,18 +122,16 @@ class Search:
         )
 
     def _compare(self, head: BatchHead) -> None:
+        self._newest_at = head.max_timestamp
         if head.epoch > self.wanted.epoch:
-            self._fence(head)
+            self._is_fenced = True
         if head.epoch != self.wanted.epoch or head.is_control or head.sequence < 0:
             return
         behind = (self.wanted.sequence - head.sequence) % SEQUENCE_MODULUS
         if behind <= head.last_offset - head.first_offset:
             self.found = head.first_offset + behind
         elif behind > SEQUENCE_MODULUS // 2:
-            self._fence(head)
-
-    def _fence(self, head: BatchHead) -> None:
-        self._fenced_at = max(head.max_timestamp, -1 if self._fenced_at is None else self._fenced_at)
+            self._is_fenced = True
 
     def verdict(self, now_ms: int) -> Verdict:
         """The outcome, as far as the log was read."""
@@ -145,6 +145,6 @@ class Search:
         return Verdict(Outcome.NOT_WRITTEN)
 
     def _missing_fence(self, now_ms: int) -> str:
-        if self._fenced_at is None:
+        if not self._is_fenced:
             return NOTHING_LATER
-        return STALE if self._fenced_at < now_ms - FRESH_MS else ""
+        return STALE if self._newest_at < now_ms - FRESH_MS else ""

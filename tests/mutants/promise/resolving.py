@@ -40,7 +40,7 @@ RESOLVING: Final = (
     _mutant(
         "a-forgotten-producer-fences",
         "_state/resolving/search.py",
-        "return STALE if self._fenced_at < now_ms - FRESH_MS else",
+        "return STALE if self._newest_at < now_ms - FRESH_MS else",
         "return STALE if False else",
         "The leader has forgotten the producer, and takes the late request.",
         _SEARCH,
@@ -60,6 +60,14 @@ RESOLVING: Final = (
         "        known = None\n",
         "A record that ended before its batch is looked for by numbers that the batch has no longer.",
         f"{_SCENARIOS}::test_a_batch_that_is_refused_in_the_end",
+    ),
+    _mutant(
+        "what-was-read-outlives-its-log",
+        "_net/resolving/reading.py",
+        "if self._has_other_numbers or self._source != (connection, epoch):",
+        "if self._has_other_numbers or self._source is None:",
+        "An unclean election replaces the log, and the record in its new part is not seen.",
+        f"{_SCENARIOS}::test_an_unclean_election_while_the_log_is_read",
     ),
     _mutant(
         "found-records-count-for-each-flush",

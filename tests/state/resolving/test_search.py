@@ -68,10 +68,13 @@ CASES: Final[dict[str, tuple[list[BatchHead | None], Verdict]]] = {
     "a later epoch": ([THE_ANCHOR, head(11, 0, epoch=EPOCH + 1)], ABSENT),
     "a marker of a later epoch": ([THE_ANCHOR, head(11, -1, epoch=EPOCH + 1, control=True)], ABSENT),
     "a later number of long ago": ([THE_ANCHOR, head(11, 6, at=NOW - FRESH_MS - 1)], unknown(STALE)),
-    "one of long ago and a fresh one": (
-        [THE_ANCHOR, head(11, 6, at=0), head(12, 7), head(13, 8, at=0)],
-        ABSENT,
+    "one of long ago and a fresh one": ([THE_ANCHOR, head(11, 6, at=0), head(12, 7)], ABSENT),
+    "a fresh one and one of long ago": ([THE_ANCHOR, head(11, 6), head(12, 7, at=0)], unknown(STALE)),
+    "a fresh one and a marker of long ago": (
+        [THE_ANCHOR, head(11, 6), head(12, -1, control=True, at=0)],
+        unknown(STALE),
     ),
+    "a fresh one and one of long ago of another": ([THE_ANCHOR, head(11, 6), head(12, 7, pid=OTHER, at=0)], ABSENT),
     "a hole": ([THE_ANCHOR, head(12, 6)], unknown(HOLE)),
     "a hole behind the proof": ([THE_ANCHOR, head(11, 6), head(20, 7)], unknown(HOLE)),
     "another record at the anchor's place": ([head(10, 4, pid=OTHER), head(11, 6)], unknown(NO_ANCHOR)),
