@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any, Self, Unpack
 
 from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.transactions.foreign_transactions import end_foreign, fence_all, list_all
 from aioproducer._net.transactions.stable_offsets import fetch_committed
 from aioproducer._state.admission.checking import checked_timeout
-from aioproducer.config import config_of_call, require_config, require_connection_settings
+from aioproducer.config import (
+    BootstrapServers,
+    ConnectionSettings,
+    ProducerConfig,
+    config_of_call,
+    require_config,
+    require_connection_settings,
+)
 from aioproducer.errors import StateError
 from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self, Unpack
-
-    from aioproducer.config import BootstrapServers, ConnectionSettings, ProducerConfig
-    from aioproducer.transaction import TransactionHandle
+from aioproducer.transaction import TransactionHandle
 
 __all__ = ["Coordinators", "committed_offsets", "fence", "list_transactions"]
 

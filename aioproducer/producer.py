@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
-from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, cast, overload
 
 from aioproducer._callers.owners import Owner, Scope
 from aioproducer._callers.refusals import THROUGH, refusal_of
@@ -14,41 +16,37 @@ from aioproducer._calls.lifecycle import FORKED, K_contra, Lifecycle, V_contra, 
 from aioproducer._calls.outlets import OutletCalls
 from aioproducer._calls.telemetry import TelemetryCalls
 from aioproducer._calls.transactions import TransactionCalls
-from aioproducer._core import sending_of
+from aioproducer._core import BatchDelivery, Delivery, Sending, sending_of
 from aioproducer._deferred import deferred
 from aioproducer._net.accepting.pending import Pending
+from aioproducer._net.accepting.stream import Letters
 from aioproducer._net.observing.not_running import health_without_engine
 from aioproducer._state.admission.checking import checked_timeout, checked_topic
-from aioproducer.config import ProducerConfig
+from aioproducer.config import BootstrapServers, ConfigProvider, ProducerConfig, Settings
 from aioproducer.errors import (
     BufferFullError,
     KafkaError,
     StateError,
 )
-from aioproducer.records import FlushReport, PartitionInfo
+from aioproducer.records import (
+    BatchResult,
+    BytesLike,
+    FlushReport,
+    Headers,
+    PartitionInfo,
+    Record,
+    RecordMetadata,
+    Timestamp,
+)
+from aioproducer.serializers import Serializer
 from aioproducer.stats import Health, Stats
 
 if TYPE_CHECKING:
-    import concurrent.futures
-    from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-
-    from typing_extensions import TypeVar, Unpack
+    from typing_extensions import TypeVar
 
     from aioproducer._callers.owners import Told
     from aioproducer._calls import running
-    from aioproducer._core import BatchDelivery, Delivery, Sending
-    from aioproducer._net.accepting.stream import Letters
     from aioproducer._net.transactions.transactions import Transactions
-    from aioproducer.config import BootstrapServers, ConfigProvider, Settings
-    from aioproducer.records import (
-        BatchResult,
-        BytesLike,
-        Headers,
-        Record,
-        RecordMetadata,
-        Timestamp,
-    )
-    from aioproducer.serializers import Serializer
 
     # A serializer without annotations, such as a lambda, accepts any type. The bound lets type checkers infer that.
     K = TypeVar("K", bound=Any, default=Any)

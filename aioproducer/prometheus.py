@@ -17,6 +17,7 @@ from aioproducer import __version__
 from aioproducer._metrics.producers import Producers
 from aioproducer._metrics.table import METRICS, Kind
 from aioproducer._metrics.topic_names import TopicNames
+from aioproducer.producer import Producer
 
 try:
     from prometheus_client.core import (
@@ -25,7 +26,8 @@ try:
         HistogramMetricFamily,
         InfoMetricFamily,
     )
-    from prometheus_client.registry import Collector
+    from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import Collector, CollectorRegistry
     from prometheus_client.utils import floatToGoString
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "prometheus_client":
@@ -36,11 +38,8 @@ except ModuleNotFoundError as error:
     ) from None
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Metric
-
     from aioproducer._metrics.producers import ClientReading
     from aioproducer.config import ProducerConfig
-    from aioproducer.producer import Producer
     from aioproducer.stats import Histogram
 
 __all__ = ["ProducerCollector"]

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.cluster.topic_checks import check_all
 from aioproducer._state.admission.checking import checked_timeout
-from aioproducer.config import config_of_call
+from aioproducer.config import BootstrapServers, ConnectionSettings, config_of_call
 from aioproducer.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from aioproducer.config import BootstrapServers, ConnectionSettings
 
 __all__ = ["check_topics"]
 

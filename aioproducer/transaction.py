@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import math
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import attrs
 
@@ -16,18 +17,15 @@ from aioproducer._callers.transaction_retry import Aborters, may_run_again
 from aioproducer._deferred import deferred
 from aioproducer._net.log import Log, log
 from aioproducer._state.admission.checking import checked_timeout
-from aioproducer.config import config_of_call
+from aioproducer.config import BootstrapServers, ConnectionSettings, config_of_call
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self, Unpack
-
     from aioproducer import coordinators
     from aioproducer._net.transactions.transactions import Transactions
     from aioproducer._state.backoff import Backoff
     from aioproducer._state.transactions import table
-    from aioproducer.config import BootstrapServers, ConnectionSettings, ProducerConfig
+    from aioproducer.config import ProducerConfig
     from aioproducer.coordinators import Coordinators
 else:
     coordinators = deferred("aioproducer.coordinators")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, NamedTuple, Self
 
 from aioproducer.errors import StateError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-    from types import TracebackType
-
-    from aioproducer.records import FlushReport
+from aioproducer.records import FlushReport
 
 __all__ = ["NOTHING", "NO_PART", "Owner", "Part", "Scope", "TaskOwners", "Told"]
 

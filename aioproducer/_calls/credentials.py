@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from aioproducer.config import with_credentials
+from aioproducer.config import ProducerConfig, with_credentials
 from aioproducer.errors import ConfigurationError
+from aioproducer.secret import GivenSecret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from aioproducer._net.runtime.engine import Engine
-    from aioproducer.config import ProducerConfig
-    from aioproducer.secret import GivenSecret
 
 
 class CredentialCalls:

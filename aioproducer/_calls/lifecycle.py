@@ -9,6 +9,7 @@ import random
 import warnings
 import weakref
 from asyncio.events import _get_running_loop  # asyncio's own low-level form: None where no loop runs
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from aioproducer import _core
@@ -23,7 +24,6 @@ from aioproducer.records import CloseReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from typing_extensions import TypeVar
 
@@ -86,10 +86,13 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     config: ProducerConfig
     close_report: CloseReport | None
-    # The network that connections are opened in; None: sockets.
-    _network: Network | None = None
-    # The records that had their outcome when close() began.
-    _before_close: Totals
+    if TYPE_CHECKING:
+        # The network that connections are opened in; None: sockets.
+        _network: Network | None
+        # The records that had their outcome when close() began.
+        _before_close: Totals
+    else:
+        _network = None
 
     def _set_up(self, config: ProducerConfig) -> None:
         require_config(config)

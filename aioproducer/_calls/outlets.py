@@ -25,9 +25,10 @@ else:
 class OutletCalls:
     """The calls of `Producer` that send a record with a follower, or the dead letter of one."""
 
-    config: ProducerConfig
-    _engine: Engine | None
-    _intake: Intake | None
+    if TYPE_CHECKING:
+        config: ProducerConfig
+        _engine: Engine | None
+        _intake: Intake | None
 
     def _taking(self) -> Engine:
         """The engine of a producer that is not closing, or the reason why it takes no records."""

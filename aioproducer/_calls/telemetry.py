@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from aioproducer._deferred import deferred
 from aioproducer.errors import MetadataTimeoutError
 
 if TYPE_CHECKING:
-    import uuid
-    from collections.abc import Callable, Mapping
-
     from aioproducer._calls import running
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._net.telemetry.start import TelemetryStart
@@ -24,8 +23,9 @@ else:
 class TelemetryCalls:
     """The calls of `Producer` for the metrics that brokers ask clients for (KIP-714, KIP-1076)."""
 
-    config: ProducerConfig
-    _telemetry: TelemetryStart | None
+    if TYPE_CHECKING:
+        config: ProducerConfig
+        _telemetry: TelemetryStart | None
 
     def _running(self) -> Engine:
         """The engine, or the reason why there is none to be used from here."""

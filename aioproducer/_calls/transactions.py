@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer._callers.consumed import Offsets, offsets_of, owner_of
@@ -9,19 +10,17 @@ from aioproducer._callers.loading import load
 from aioproducer._deferred import deferred
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.backoff import Backoff
+from aioproducer.config import ProducerConfig
+from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 from aioproducer.transaction import Transaction, run_again
 
 _FOREIGN: Final = "aioproducer._net.transactions.foreign_transactions"
 _OFFSETS: Final = "aioproducer._net.transactions.stable_offsets"
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._net.transactions import foreign_transactions, stable_offsets
     from aioproducer._net.transactions.transactions import Transactions
-    from aioproducer.config import ProducerConfig
-    from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 else:
     foreign_transactions = deferred(_FOREIGN)
     stable_offsets = deferred(_OFFSETS)

@@ -6,12 +6,13 @@ import asyncio
 import threading
 import weakref
 from collections import Counter
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from opentelemetry import metrics
-from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from aioproducer import __version__
 from aioproducer._callers.copied import copied
@@ -22,16 +23,14 @@ from aioproducer.errors import error_name
 from aioproducer.otel import names
 from aioproducer.otel.facts import server_of
 from aioproducer.otel.readings import OBSERVED, name_of, unit_of, values_of
+from aioproducer.producer import Producer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from opentelemetry.metrics import Histogram, Meter, MeterProvider
+    from opentelemetry.metrics import Histogram, Meter
 
     from aioproducer.listeners import BatchReport
     from aioproducer.otel.facts import Attributes
     from aioproducer.otel.readings import Places, Values
-    from aioproducer.producer import Producer
 
 
 class Metrics:

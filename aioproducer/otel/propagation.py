@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import baggage, propagate, trace
 from opentelemetry import context as contexts
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.context import Context
 from opentelemetry.propagators.composite import CompositePropagator
-from opentelemetry.propagators.textmap import Getter
+from opentelemetry.propagators.textmap import Getter, TextMapPropagator
 from opentelemetry.trace import Link, TraceFlags
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opentelemetry.context import Context
-    from opentelemetry.propagators.textmap import TextMapPropagator
     from opentelemetry.trace import SpanContext
 
     Pairs = tuple[tuple[str, bytes], ...]

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
-from opentelemetry.trace import NonRecordingSpan, SpanKind, StatusCode
+from opentelemetry.propagators.textmap import TextMapPropagator
+from opentelemetry.trace import NonRecordingSpan, SpanKind, StatusCode, Tracer, TracerProvider
 
 from aioproducer import __version__
 from aioproducer.errors import ConfigurationError
+from aioproducer.listeners import BatchReport
 from aioproducer.otel import names
 from aioproducer.otel.facts import failure_of, server_of, text_without_data
 from aioproducer.otel.propagation import Propagation, SpanLink
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
-    from opentelemetry.propagators.textmap import TextMapPropagator
-    from opentelemetry.trace import Span, Tracer, TracerProvider
+    from opentelemetry.trace import Span
 
-    from aioproducer.listeners import BatchReport
     from aioproducer.otel.facts import Attributes
     from aioproducer.otel.propagation import InContext, Pairs
     from aioproducer.records import RecordMetadata

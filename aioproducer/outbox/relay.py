@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Iterable
+from types import TracebackType
+from typing import Any, Final, Self
 
 from aioproducer.errors import ConfigurationError, KafkaError, StateError
 from aioproducer.outbox.flight import Flight
@@ -19,14 +21,8 @@ from aioproducer.outbox.session import (
 )
 from aioproducer.outbox.signals import Signals, ended
 from aioproducer.outbox.statistics import RelayStats
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-    from types import TracebackType
-    from typing import Self
-
-    from aioproducer.outbox.store import DeadLetterOutlet, Store
-    from aioproducer.producer import Producer
+from aioproducer.outbox.store import DeadLetterOutlet, Store
+from aioproducer.producer import Producer
 
 __all__ = ["Relay"]
 

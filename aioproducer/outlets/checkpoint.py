@@ -52,7 +52,8 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
     A record that fails stops the checkpoint: `position` stays before it, `error` has the reason, and `send` and `mark` raise
     `CheckpointStoppedError` until `rewind()`. Memory grows with open batches and open marks, not with records.
 
-    `send` and `send_nowait` give a `Delivery`, with `dead_letters` a `SentRecord`.
+    `send` and `send_nowait` give a `Delivery`, with `dead_letters` a `SentRecord`. The type is `Checkpoint[P]`, with
+    `dead_letters` `Checkpoint[P, SentRecord]`, where `P` is that of the positions.
     """
 
     @overload

@@ -6,11 +6,14 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
-from aioproducer._core import observe, peek
+from typing_extensions import TypeVar
+
+from aioproducer._core import Delivery, Sending, observe, peek
 from aioproducer._net.log import log
 from aioproducer._net.observing.failures import END_OF_THE_PROGRAM, Failures
+from aioproducer._state.admission.ready import ReadyRecord
 from aioproducer.config import topic_problem
 from aioproducer.errors import ConfigurationError, KafkaError, RecordError
 from aioproducer.outcome import Outcome
@@ -18,14 +21,7 @@ from aioproducer.outlets.letters import Letter, letter_of, outcome_of
 from aioproducer.outlets.rule import is_of_the_record
 from aioproducer.outlets.sent_record import SentRecord
 from aioproducer.producer import Producer
-from aioproducer.records import Record
-
-if TYPE_CHECKING:
-    from aioproducer._core import Delivery, Sending
-    from aioproducer._state.admission.ready import ReadyRecord
-    from aioproducer.records import Headers, RecordMetadata, Timestamp
-
-from typing_extensions import TypeVar
+from aioproducer.records import Headers, Record, RecordMetadata, Timestamp
 
 __all__ = ["DeadLetters"]
 

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 from aioproducer._core import entry_of, hurry, observe, peek
 from aioproducer._net.log import log
 from aioproducer._net.observing.failures import END_OF_THE_PROGRAM
+from aioproducer._state.admission.ready import ReadyRecord
 from aioproducer.errors import KafkaError, text_of
 from aioproducer.outcome import Outcome
+from aioproducer.records import RecordMetadata
 
 if TYPE_CHECKING:
     from aioproducer._core import Delivery, Sending
-    from aioproducer._state.admission.ready import ReadyRecord
     from aioproducer.outlets.dead_letters import DeadLetters
     from aioproducer.producer import Producer
-    from aioproducer.records import Record, RecordMetadata
+    from aioproducer.records import Record
 
 __all__ = ["SentRecord"]
 

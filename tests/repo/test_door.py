@@ -6,6 +6,8 @@ import importlib
 import inspect
 import subprocess
 import sys
+import typing
+from typing import Final
 
 import pytest
 
@@ -115,6 +117,34 @@ def test_public_names_have_contracts() -> None:
         if not inspect.getdoc(thing):
             bare.append(name)
     assert bare == []
+
+
+# A program does not construct these, or the package that a type is from is an extra.
+UNRESOLVED: Final = {
+    "Transaction.__init__",
+    "SentRecord.__init__",
+    "PostgresStore.__init__",
+    "DeadLetters.begin",
+}
+
+
+@pytest.mark.parametrize("name", ["", ".outbox", ".outlets", ".registry", ".serializers", ".testing"])
+def test_annotations_can_be_evaluated(name: str) -> None:
+    """Frameworks that inject objects read the types of classes, constructors and calls with `typing.get_type_hints`."""
+    module = importlib.import_module(f"aioproducer{name}")
+    failed = {}
+    for public in module.__all__:
+        thing = getattr(module, public)
+        members = inspect.getmembers(thing, inspect.isroutine) if inspect.isclass(thing) else []
+        for key, each in [("", thing), *members]:
+            is_private = key.startswith("_") and key != "__init__"
+            if is_private or not (inspect.isclass(each) or inspect.isroutine(each)):
+                continue
+            try:
+                typing.get_type_hints(each)
+            except (NameError, TypeError) as error:
+                failed[f"{public}.{key}"] = error
+    assert {each: error for each, error in failed.items() if each not in UNRESOLVED} == {}
 
 
 def needs_contract(name: str, member: object) -> bool:

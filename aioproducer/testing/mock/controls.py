@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
@@ -22,8 +23,6 @@ from aioproducer.testing.mock.orders import Orders, check_error, check_failure
 from aioproducer.testing.mock.sending import is_held
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from aioproducer._core import Delivery
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.transactions.current import CurrentTransaction
@@ -59,9 +58,10 @@ class Entry(NamedTuple):
 class Controls(Producer[K_contra, V_contra], Generic[K_contra, V_contra]):
     """The part of a `MockProducer` that a `Producer` does not have."""
 
-    _cluster: MockCluster
-    _orders: Orders
-    _sending: SendingAtOnce
+    if TYPE_CHECKING:
+        _cluster: MockCluster
+        _orders: Orders
+        _sending: SendingAtOnce
 
     def _forget(self) -> None:
         self._accepted: list[MockRecord] = []

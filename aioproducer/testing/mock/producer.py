@@ -8,7 +8,8 @@ import time
 import weakref
 from asyncio.events import _get_running_loop
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, cast, overload
 
 from aioproducer._calls import running  # noqa: F401  # a test's clock may stand still while a thread would load them
 from aioproducer._calls.lifecycle import K_contra, V_contra
@@ -16,25 +17,25 @@ from aioproducer._core import APPENDED, Clock, ManualClock
 from aioproducer._net.securing import protocol  # noqa: F401
 from aioproducer._net.transactions import transactions  # noqa: F401
 from aioproducer._state.transactions import current, ownership  # noqa: F401
-from aioproducer.config import checked_transactional_ids, config_of_call
+from aioproducer.config import (
+    BootstrapServers,
+    ProducerConfig,
+    Settings,
+    checked_transactional_ids,
+    config_of_call,
+)
+from aioproducer.serializers import Serializer
 from aioproducer.testing.broker.faults import FaultRules
 from aioproducer.testing.broker.pipes import Pipes
-from aioproducer.testing.mock.brokers import NODE_ID, MockBroker, MockCluster, MockTransaction
+from aioproducer.testing.mock.brokers import NODE_ID, MockBroker, MockCluster, MockTransaction, Partitions
 from aioproducer.testing.mock.controls import Controls, Entry, MockRecord
 from aioproducer.testing.mock.orders import Orders
 from aioproducer.testing.mock.sending import MockIntake, SendingAtOnce, is_held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from typing_extensions import Unpack
-
     from aioproducer._net.runtime.engine import Engine
-    from aioproducer.config import BootstrapServers, ProducerConfig, Settings
     from aioproducer.producer import K, V
     from aioproducer.records import BytesLike
-    from aioproducer.serializers import Serializer
-    from aioproducer.testing.mock.brokers import Partitions
 
 __all__ = ["MockProducer", "MockRecord"]
 
