@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from aioproducer.config import topic_problem
@@ -15,6 +16,8 @@ __all__ = ["COLUMNS", "Columns", "checked_channel", "headers_of", "quoted_table"
 
 COLUMNS: Final = ("topic", "value", "key", "headers", "partition")
 """The columns that `add()` fills."""
+MOST_HEADERS: Final = 100_000
+"""An iterator without an end would fill the memory."""
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
 _TABLE: Final = re.compile(rf"{_NAME}(\.{_NAME})?")
 
@@ -51,7 +54,10 @@ def _bytes(part: str, data: Any, topic: str) -> bytes | None:
     if data is None or type(data) is bytes:
         return data
     if isinstance(data, (bytes, bytearray, memoryview)):
-        return bytes(data)
+        try:
+            return bytes(data)
+        except (TypeError, ValueError) as error:
+            raise RecordError(f"the {part} of a row has no bytes: {error}", topic=topic) from error
     raise RecordError(f"the {part} of a row must be bytes or None, not {type(data).__name__}", topic=topic)
 
 
@@ -59,11 +65,14 @@ def _bytes(part: str, data: Any, topic: str) -> bytes | None:
 
 
 def _text_of(headers: Any, topic: str) -> str | None:
-    if not headers:
+    if headers is None:
         return None
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
     try:
-        return json.dumps([_written(*pair) for pair in pairs], ensure_ascii=False)
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        written = [_written(*pair) for pair in islice(pairs, MOST_HEADERS + 1)]
+        if len(written) > MOST_HEADERS:
+            raise ValueError(f"there are more than {MOST_HEADERS:,}")
+        return json.dumps(written, ensure_ascii=False) if written else None
     except (TypeError, ValueError) as error:
         raise RecordError(
             f"headers must be pairs of a name and bytes or None: {error}", topic=topic

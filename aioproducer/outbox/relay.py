@@ -54,7 +54,11 @@ class Relay:
         poll: float = 1.0,
         dead_letters: DeadLetterOutlet | None = None,
     ) -> None:
-        problems = [*_problems_of_producer(producer), *_problems_of_numbers(batch, poll)]
+        problems = [
+            *_problems_of_producer(producer),
+            *_problems_of_parts(store, dead_letters),
+            *_problems_of_numbers(batch, poll),
+        ]
         if problems:
             raise ConfigurationError(problems)
         self._producer = producer
@@ -118,7 +122,12 @@ class Relay:
         After `timeout` seconds (default: the producer's `close_timeout_ms`), rows without an outcome stay in the table.
         A store that does not answer then gets one second more.
         """
-        limit = self._producer.config.close_timeout_ms / 1000 if timeout is None else timeout
+        given: Any = timeout
+        limit = self._producer.config.close_timeout_ms / 1000 if given is None else given
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= math.inf:
+            raise ConfigurationError(
+                f"timeout must be a number of seconds, at least 0, not {type(timeout).__name__}"
+            )
         self._signals.stop()
         task = self._task
         if task is None:
@@ -250,7 +259,9 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _problems_of_producer(producer: Producer[Any, Any]) -> list[str]:
+def _problems_of_producer(producer: Any) -> list[str]:
+    if not isinstance(producer, Producer):
+        return [f"a relay takes a Producer, not {type(producer).__name__}"]
     config = producer.config
     problems = []
     if not config.gapless:
@@ -261,6 +272,17 @@ def _problems_of_producer(producer: Producer[Any, Any]) -> list[str]:
         problems.append("a relay sends outside of transactions: make its producer without a transactional_id")
     if config.key_serializer is not None or config.value_serializer is not None:
         problems.append("rows hold bytes: make the producer of a relay without serializers")
+    return problems
+
+
+def _problems_of_parts(store: object, dead_letters: object) -> list[str]:
+    problems = []
+    if isinstance(store, type) or not isinstance(store, Store):
+        problems.append(f"a relay takes the store of an outbox, not {type(store).__name__}")
+    if dead_letters is not None and (
+        isinstance(dead_letters, type) or not callable(getattr(dead_letters, "put", None))
+    ):
+        problems.append(f"dead_letters takes DeadLetters, not {type(dead_letters).__name__}")
     return problems
 
 

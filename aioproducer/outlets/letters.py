@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 import attrs
 
 from aioproducer._net.observing.failures import END_OF_THE_PROGRAM
+from aioproducer._state.admission.checking import MOST_HEADERS
 from aioproducer.errors import KafkaError, RecordTooLargeError, text_of
 from aioproducer.outcome import Outcome
 
@@ -125,7 +127,7 @@ def _fitting(headers: Any, most: int) -> PlainHeaders:
 
 def _pairs(headers: Any) -> list[Any]:
     try:
-        return list(headers.items()) if hasattr(headers, "items") else _listed(headers)
+        return _listed(headers.items() if hasattr(headers, "items") else headers)
     except END_OF_THE_PROGRAM:
         raise
     except BaseException:  # noqa: BLE001  # an object of the user's
@@ -133,7 +135,7 @@ def _pairs(headers: Any) -> list[Any]:
 
 
 def _listed(headers: Any) -> list[Any]:
-    return list(headers) if isinstance(headers, Iterable) else []
+    return list(islice(headers, MOST_HEADERS)) if isinstance(headers, Iterable) else []
 
 
 def _is_text(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Generator
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aioproducer._core import entry_of, hurry, observe, peek
 from aioproducer._net.log import log
 from aioproducer._net.observing.failures import END_OF_THE_PROGRAM
+from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.admission.ready import ReadyRecord
 from aioproducer.errors import KafkaError, text_of
 from aioproducer.outcome import Outcome
@@ -95,10 +97,11 @@ class SentRecord:
 
     async def wait(self, timeout: float | None = None) -> Outcome:
         """Return the outcome after at most `timeout` seconds (None: as long as it takes); cancels nothing."""
+        limit = _limit_of(timeout)
         if not self._is_settled:
             self._hurry()
             try:
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(limit):
                     await self._until(lambda: self._is_settled)
             except TimeoutError:
                 pass
@@ -335,7 +338,12 @@ class SentRecord:
         while not holds():
             waiter = self._loop.create_future()
             self._waiters.append(waiter)
-            await waiter
+            try:
+                await waiter
+            finally:
+                # A program may ask again and again for a while.
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
 
     def _hurry(self) -> None:
         self._is_urgent = True
@@ -357,3 +365,13 @@ class SentRecord:
                 "a record was neither written nor set aside, and the program never read its outcome: %s",
                 error,
             )
+
+
+def _limit_of(timeout: Any) -> float | None:
+    """As `Delivery.wait()` has it: a negative time counts as 0, and infinity is no limit."""
+    if not isinstance(timeout, bool) and isinstance(timeout, (int, float)):
+        if timeout < 0:
+            return 0.0
+        if timeout == math.inf:
+            return None
+    return checked_timeout("timeout", timeout)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import attrs
@@ -11,6 +12,9 @@ import attrs
 from aioproducer.errors import ConfigurationError
 
 __all__ = ["Address", "parse_urls", "path_of"]
+
+# Of an iterator without an end, no more are read.
+MOST_URLS: Final = 1_000
 
 
 @attrs.frozen
@@ -24,10 +28,11 @@ class Address:
 
 def parse_urls(urls: str | Iterable[str]) -> tuple[Address, ...]:
     """The addresses in a string, separated by commas, or in a sequence of strings."""
-    given: Any = urls
-    given = (
-        urls.split(",") if isinstance(urls, str) else list(given) if isinstance(given, Iterable) else [given]
-    )
+    given: list[Any]
+    try:
+        given = urls.split(",") if isinstance(urls, str) else list(islice(urls, MOST_URLS))
+    except TypeError:
+        given = [urls]
     if not all(isinstance(each, str) for each in given):
         raise ConfigurationError("urls: must be a string, or a sequence of strings")
     found = tuple(_address(number, each.strip()) for number, each in enumerate(given, 1) if each.strip())

@@ -146,6 +146,7 @@ class Registry:
         `version` and `guid` of the id are None where the registry does not tell them. With `normalize` the registry
         takes schemas that mean the same for the same.
         """
+        _check_question(subject, schema, normalize)
         known = self._ids.get((subject, schema, bool(normalize)))
         if known is not None:
             return known
@@ -155,6 +156,7 @@ class Registry:
 
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> SchemaId:
         """The id of a schema that is registered under a subject; otherwise SchemaNotFoundError."""
+        _check_question(subject, schema, normalize)
         known = self._ids.get((subject, schema, bool(normalize)))
         return known or await self.find(subject, schema, normalize=normalize)
 
@@ -176,6 +178,7 @@ class Registry:
 
     async def schema(self, id: int) -> Schema:  # noqa: A002 - the name in the interface of a registry
         """The schema with an id."""
+        _check_number("id", id)
         return (await self.schema_by_id(id))[0]
 
     async def schema_by_id(self, number: int) -> tuple[Schema, uuid.UUID | None]:
@@ -193,11 +196,14 @@ class Registry:
 
     async def version(self, subject: str, n: int) -> RegisteredSchema:
         """A version of a subject."""
+        _check_subject(subject)
+        _check_number("n", n)
         request = Request("GET", path_of("subjects", subject, "versions", n))
         return await self._asked(("version", subject, n), request, to_registered)
 
     async def latest(self, subject: str) -> RegisteredSchema:
         """The latest version of a subject, as it was at most `latest_ttl` seconds ago, or twice that."""
+        _check_subject(subject)
         served = self.serving(subject)
         if served is not None:
             return served
@@ -254,6 +260,9 @@ class Registry:
 
     async def compatible(self, subject: str, schema: Schema, version: int | str = "latest") -> bool:
         """Whether a schema is compatible with a version of a subject."""
+        _check_question(subject, schema)
+        if not isinstance(version, str):
+            _check_number("version", version)
         path = path_of("compatibility", "subjects", subject, "versions", version)
         request = Request("POST", path, _body(schema))
         return await self._asked(("compatible", subject, schema, version), request, to_compatible)
@@ -324,6 +333,24 @@ def _body(schema: Schema) -> bytes:
     return json.dumps(said).encode()
 
 
+def _check_question(subject: object, schema: object, normalize: object = False) -> None:
+    _check_subject(subject)
+    if not isinstance(normalize, bool):
+        raise ConfigurationError(f"normalize must be True or False, not {type(normalize).__name__}")
+    if not isinstance(schema, Schema):
+        raise ConfigurationError(f"schema must be a Schema, not {type(schema).__name__}")
+
+
+def _check_subject(subject: object) -> None:
+    if not isinstance(subject, str):
+        raise ConfigurationError(f"the subject must be a str, not {type(subject).__name__}")
+
+
+def _check_number(name: str, number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ConfigurationError(f"{name} must be a number, not {type(number).__name__}")
+
+
 def _check_numbers(timeout: float, cache_size: int, latest_ttl: float) -> None:
     if not _is_number(timeout) or not 0 < timeout < math.inf:
         raise ConfigurationError("timeout: must be a number of seconds above 0")
@@ -340,6 +367,10 @@ def _is_number(value: Any) -> bool:
 def _check_client(
     client: httpx2.AsyncClient | None, ssl_context: ssl.SSLContext | None, proxy: str | None
 ) -> None:
+    if ssl_context is not None and not isinstance(ssl_context, ssl.SSLContext):
+        raise ConfigurationError(f"ssl_context: must be an ssl.SSLContext, not {type(ssl_context).__name__}")
+    if proxy is not None and not isinstance(proxy, str):
+        raise ConfigurationError(f"proxy: must be a URL, not {type(proxy).__name__}")
     if client is None:
         return
     if not isinstance(client, httpx2.AsyncClient):

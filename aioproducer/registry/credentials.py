@@ -117,7 +117,9 @@ def _text(part: Any) -> str:
     return part.reveal() if isinstance(part, Secret) else part
 
 
-def _checked(headers: Mapping[Any, Any]) -> dict[str, str]:
+def _checked(headers: object) -> dict[str, str]:
+    if not isinstance(headers, Mapping):
+        raise ConfigurationError(f"headers: must be a mapping of names, not {type(headers).__name__}")
     for name, value in headers.items():
         if not isinstance(name, str) or not name.isascii() or not name.isprintable() or ":" in name:
             raise ConfigurationError("headers: the name of a header must be printable ASCII without a colon")

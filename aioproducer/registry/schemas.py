@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
@@ -26,7 +26,7 @@ _TYPES: Final = get_args(SchemaType)
 
 
 def _check_type(_schema: object, _attribute: object, kind: Any) -> None:
-    if kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in _TYPES:
         raise ConfigurationError(
             f"the type of a schema is one of {', '.join(_TYPES)}, not {printable(kind, 60)!r}"
         )
@@ -34,19 +34,29 @@ def _check_type(_schema: object, _attribute: object, kind: Any) -> None:
 
 def _check_text(_schema: object, attribute: Any, text: Any) -> None:
     if not isinstance(text, str):
-        raise ConfigurationError(f"{attribute.name} of a schema is a string, not {type(text).__name__}")
+        raise ConfigurationError(
+            f"{attribute.name} of a schema or reference is a string, not {type(text).__name__}"
+        )
+
+
+def _check_version(_reference: object, _attribute: object, version: Any) -> None:
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise ConfigurationError(f"version of a reference is a number, not {type(version).__name__}")
 
 
 @attrs.frozen
 class Reference:
     """A schema that another one imports: `name` is its name there, `subject` and `version` are its place in the registry."""
 
-    name: str
-    subject: str
-    version: int
+    name: str = attrs.field(validator=_check_text)
+    subject: str = attrs.field(validator=_check_text)
+    version: int = attrs.field(validator=_check_version)
 
 
-def _references(given: Iterable[Reference]) -> tuple[Reference, ...]:
+def _references(given: Sequence[Reference]) -> tuple[Reference, ...]:
+    # Not any iterable: one without an end would fill the memory.
+    if not isinstance(given, (list, tuple)):
+        raise ConfigurationError(f"references of a schema are a tuple or list, not {type(given).__name__}")
     return tuple(given)
 
 
@@ -102,7 +112,10 @@ def given_schema(schema: Any, kind: SchemaType, text_of: Callable[[Any], str | N
                 f"schema: is {schema.type}, and {kind.capitalize()}Serializer needs {kind}"
             )
         return schema
-    text = text_of(schema)
+    try:
+        text = text_of(schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"schema: has no text as JSON: {error}") from None
     if text is None:
         advice = "; give the text of the file: read_text()" if isinstance(schema, os.PathLike) else ""
         raise ConfigurationError(

@@ -185,7 +185,7 @@ ABOUT_RECORDS: dict[str, Call] = {
 }
 LOOKING: dict[str, Call] = {
     "send_all": send_all,
-    "flush": lambda wild, producer: producer.flush(wild.maybe(LIMIT)),
+    "flush": lambda wild, producer: producer.flush(wild.maybe(LIMIT), resolve=wild.maybe(True)),
     "scope": scoped,
     "ready": lambda wild, producer: producer.ready(wild.maybe(LIMIT)),
     "partitions_for": lambda wild, producer: producer.partitions_for(
@@ -260,7 +260,9 @@ TRANSACTION: dict[str, CallOn] = {
     "consumed": lambda wild, _, tx: tx.consumed(wild.either(OFFSETS), wild.either(GROUPS)),
     "detach": lambda wild, _, tx: tx.detach(wild.thing()),
 }
-SCOPE: dict[str, CallOn] = {"flush": lambda wild, _, scope: scope.flush(wild.maybe(LIMIT))}
+SCOPE: dict[str, CallOn] = {
+    "flush": lambda wild, _, scope: scope.flush(wild.maybe(LIMIT), resolve=wild.maybe(True))
+}
 HANDLE: dict[str, CallOn] = {
     name: lambda wild, producer, handle, name=name: getattr(handle, name)(  # type: ignore[misc]
         wild.maybe(producer.config.bootstrap_servers),

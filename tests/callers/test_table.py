@@ -8,8 +8,12 @@ import pytest
 
 from aioproducer import BatchDelivery, Delivery, Producer, Scope, Transaction, TransactionHandle
 from aioproducer._core import Sending
+from aioproducer.outbox import PostgresStore, Relay, SqliteStore
+from aioproducer.outlets import Checkpoint, DeadLetters, SentRecord
+from aioproducer.registry import AvroSerializer, JsonSerializer, ProtobufSerializer, Registry
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from aioproducer.testing.mock.brokers import MockTransaction, MockTransactionHandle
+from tests.callers.parts import CHECKPOINT, LETTERS, REGISTRY, SENT, SERIALIZER, STORE
 from tests.callers.table import (
     ABOUT_RECORDS,
     BATCH_DELIVERY,
@@ -28,6 +32,15 @@ OF_A_PRODUCER = {*ABOUT_RECORDS, *LOOKING, *TRANSACTING}
 # Tried by tests of their own: after them nothing more can be tried.
 ENDS = {"close": "test_life.py", "fence_me": "test_life.py", "wait_pending": "test_life.py"}
 ENDS_OF_KAFKA = {"start", "stop"}
+# For other parts of the library.
+INNER: dict[Any, set[str]] = {
+    DeadLetters: {"begin", "count", "send_by", "send_nowait_by", "takes"},
+    SentRecord: {
+        "accepted", "fate", "placed", "ready", "send", "send_nowait", "set_aside", "spares", "when_settled", "withdraw",
+    },
+    Registry: {"find", "schema_by_id", "serving"},
+    AvroSerializer: {"for_part", "trouble_of_prepare"},
+}  # fmt: skip
 
 TABLES: dict[Any, set[str]] = {
     Producer: OF_A_PRODUCER | {"close"},
@@ -41,6 +54,17 @@ TABLES: dict[Any, set[str]] = {
     TransactionHandle: {*HANDLE},
     MockTransactionHandle: {*HANDLE},
     EmbeddedKafka: {*KAFKA} | ENDS_OF_KAFKA,
+    DeadLetters: {*LETTERS} | INNER[DeadLetters],
+    SentRecord: {*SENT} | INNER[SentRecord],
+    Checkpoint: {*CHECKPOINT},
+    Registry: {*REGISTRY, "close"} | INNER[Registry],
+    AvroSerializer: {*SERIALIZER, "close"} | INNER[AvroSerializer],
+    JsonSerializer: {*SERIALIZER, "close"} | INNER[AvroSerializer],
+    ProtobufSerializer: {*SERIALIZER, "close"} | INNER[AvroSerializer],
+    # `add()` has a function of its own; the relay makes all of these calls.
+    SqliteStore: {*STORE, "add"},
+    PostgresStore: {*STORE, "add"},
+    Relay: {"run", "close", "stats"},
 }
 
 
