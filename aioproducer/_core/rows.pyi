@@ -24,6 +24,7 @@ class RowEncoder:
         before: bytes = b"",
         absent: bytes | None = None,
         quoted: bool = False,
+        lenient: bool = False,
         mark: bytes = b"",
         low: int = ...,
         high: int = ...,

@@ -81,7 +81,8 @@ cdef class RowEncoder:
 
     def add(
         self, int kind, *, Py_ssize_t length=0, Py_ssize_t first=0, int width=0, validity=None, offsets=None, data=None,
-        tuple children=(), bytes before not None=b"", bytes absent=None, bint quoted=False, bytes mark not None=b"",
+        tuple children=(), bytes before not None=b"", bytes absent=None, bint quoted=False, bint lenient=False,
+        bytes mark not None=b"",
         long long low=LLONG_MIN, long long high=LLONG_MAX, long long divisor=1, long long modulus=0, long long factor=1,
         Py_ssize_t size=0,
     ):
@@ -90,7 +91,8 @@ cdef class RowEncoder:
         `width`: the bytes of a number, or of an offset. `before` is written before an item, and `absent` in place of a
         null; without `absent` a null is an error. `mark`: the zone behind a timestamp, or the tag of an entry. Numbers
         are divided (rounded down), reduced to the remainder of `modulus` and multiplied, and must then be from `low` to
-        `high`. `size`: of fixed bytes.
+        `high`. `size`: of fixed bytes. `lenient`: text that is not UTF-8 is written with escapes, and a date or moment
+        without a form as its number.
         """
         cdef Node *node
         if self._users:
@@ -101,7 +103,7 @@ cdef class RowEncoder:
             raise ValueError("a divisor, modulus or factor that cannot be")
         node = self._next()
         node.kind, node.length, node.first, node.width = kind, length, first, width
-        node.quoted, node.low, node.high = quoted, low, high
+        node.quoted, node.lenient, node.low, node.high = quoted, lenient, low, high
         node.divisor, node.modulus, node.factor, node.size = divisor, modulus, factor, size
         self._held.append((before, absent, mark))
         node.before, node.before_size = PyBytes_AS_STRING(before), PyBytes_GET_SIZE(before)

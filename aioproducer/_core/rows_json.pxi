@@ -149,9 +149,15 @@ cdef int json_string(Output *out, Node *node, Py_ssize_t at) noexcept nogil:
         byte = text[place]
         if byte >= 0x80:
             step = sequence_size(text + place, size - place)
-            if not step:
+            if step:
+                place += step
+                continue
+            if not node.lenient:
                 return NOT_UTF_8
-            place += step
+            if put(out, text + plain, place - plain) or json_byte(out, byte):
+                return NO_MEMORY
+            place += 1
+            plain = place
         elif byte >= 32 and byte != 34 and byte != 92:
             place += 1
         else:
@@ -192,6 +198,15 @@ cdef int json_escape(Output *out, unsigned char byte) noexcept nogil:
     return 0
 
 
+cdef int json_byte(Output *out, unsigned char byte) noexcept nogil:
+    # As Python writes a byte, with the backslash escaped.
+    if put(out, b"\\\\x", 3):
+        return NO_MEMORY
+    if put_byte(out, DIGITS[byte >> 4]):
+        return NO_MEMORY
+    return put_byte(out, DIGITS[byte & 15])
+
+
 cdef int json_base64(Output *out, Node *node, Py_ssize_t at) noexcept nogil:
     cdef long long start = offset_at(node, at)
     cdef const unsigned char *data = <const unsigned char *>node.data.buffer.buf + start
@@ -230,9 +245,10 @@ cdef int json_time(Output *out, Node *node, Py_ssize_t at) noexcept nogil:
     days = number
     if node.kind == JSON_TIMESTAMP:
         days = floored(number, DAY)
-        rest = number - days * DAY
     if not FIRST_DAY <= days <= LAST_DAY:
-        return OUT_OF_RANGE
+        return json_integer(out, node, at) if node.lenient else OUT_OF_RANGE
+    if node.kind == JSON_TIMESTAMP:
+        rest = number - days * DAY
     # Years begin in March here, so that the leap day is the last of its year.
     shifted = days + 719_468
     era = floored(shifted, 146_097)

@@ -58,6 +58,7 @@ cdef struct Node:
     int width
     int count
     bint quoted
+    bint lenient
     Py_ssize_t length
     Py_ssize_t first
     Py_ssize_t size

@@ -6,14 +6,16 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+import attrs
 import pyarrow as pa
 
 from aioproducer._formats.forms import Form, UnfitError
 from aioproducer._formats.types import is_bytes, is_list, is_text
 
-__all__ = ["json_form"]
+__all__ = ["json_form", "told_form"]
 
 QUOTED: Final = (("quoted", True),)
+LENIENT: Final = (("lenient", True),)
 
 
 def _is_float(kind: Any) -> bool:
@@ -65,6 +67,15 @@ def json_form(
         item = json_form(kind.value_type, path, omits_nulls=omits_nulls, before=b",", absent=b",null")
         return Form("json array", path, before, absent, (item,))
     return _leaf(kind, path, before, absent)
+
+
+def told_form(kind: Any, path: str = "") -> Form:
+    """The form in which people read rows: each row has one, also rows that JSON has no form for."""
+    return _lenient(json_form(kind, path, omits_nulls=False))
+
+
+def _lenient(form: Form) -> Form:
+    return attrs.evolve(form, fields=tuple(map(_lenient, form.fields)), more=(*form.more, *LENIENT))
 
 
 def _field(field: Any, path: str, *, omits_nulls: bool) -> Form:

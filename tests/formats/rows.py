@@ -120,6 +120,11 @@ def _named(schema: Any, numbers: Iterator[int]) -> Any:
     return named
 
 
+def as_text(words: list[bytes | None]) -> Any:
+    """A column of text with these bytes, also where they are not UTF-8: Spark does not check them."""
+    return pa.Array.from_buffers(pa.string(), len(words), pa.array(words, pa.binary()).buffers())
+
+
 def sliced(kind: Any, rows: list[Any], before: int) -> Any:
     """An Arrow array of these rows, which begins so many items behind the start of its buffers."""
     return pa.array([*rows[:1] * before, *rows], kind).slice(before)

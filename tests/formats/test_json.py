@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from aioproducer._formats.encoding import encode
 from aioproducer._formats.forms import UnfitError
-from aioproducer._formats.json_form import json_form
-from tests.formats.rows import Kind, sliced, struct, tables
+from aioproducer._formats.json_form import json_form, told_form
+from tests.formats.rows import Kind, as_text, sliced, struct, tables
 
 
 def written(array: Any, *, omits_nulls: bool = True, prefix: bytes = b"") -> list[bytes | None]:
@@ -157,6 +157,23 @@ def test_what_does_not_fit_names_its_field() -> None:
     done = encode(json_form(days.type, "day"), days)
     assert done.values.to_pylist() == [None, b'"0000-01-01"', b'"9999-12-31"', None]
     assert done.unfit == {0: "day is out of range", 3: "day is out of range"}
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_people_read_every_row(before: int) -> None:
+    """Also rows that JSON has no form for: bytes that are not UTF-8 are escaped, and times are numbers."""
+    texts = as_text([b"a\xff\xe2\x82b\n", "é".encode(), None])
+    moments = pa.array([1 << 62, -(1 << 63), 0]).cast(pa.timestamp("us", "UTC"))
+    days = pa.array([1 << 30, -(1 << 31), 0], pa.int32()).cast(pa.date32())
+    array = pa.StructArray.from_arrays([texts, moments, moments.cast(pa.timestamp("us")), days], list("tmld"))
+    array = pa.concat_arrays([*[array.slice(2, 1)] * before, array]).slice(before)
+    done = encode(told_form(array.type), array)
+    assert done.unfit == {}
+    assert [json.loads(each or b"") for each in done.values.to_pylist()] == [
+        {"t": "a\\xff\\xe2\\x82b\n", "m": str(1 << 62), "l": str(1 << 62), "d": str(1 << 30)},
+        {"t": "é", "m": str(-(1 << 63)), "l": str(-(1 << 63)), "d": str(-(1 << 31))},
+        {"t": None, "m": "1970-01-01T00:00:00.000000Z", "l": "1970-01-01T00:00:00.000000", "d": "1970-01-01"},
+    ]
 
 
 @pytest.mark.parametrize(

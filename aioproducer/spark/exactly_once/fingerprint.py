@@ -12,7 +12,7 @@ import attrs
 import mmh3
 import pyarrow as pa
 
-from aioproducer.spark.shipping.columns import PARTS, Layout
+from aioproducer.spark.shipping.columns import PARTS, Layout, as_bytes
 
 __all__ = ["Fingerprint"]
 
@@ -50,7 +50,9 @@ def _items(column: Any) -> list[Any]:
         column = column.cast(pa.int64())
     kind = str(column.type)
     if kind.endswith(("binary", "string")):
-        filler = NULL if kind.endswith("binary") else NULL.decode("latin-1")
+        filler = NULL if kind.endswith("binary") else NULL.decode("latin-1").encode()
+        # Text of Spark may be no UTF-8; it has the hash of its bytes.
+        column = as_bytes(column)
         items: list[Any] = (column.fill_null(filler) if column.null_count else column).to_pylist()
         return items
     return [repr(item) for item in column.to_pylist()]

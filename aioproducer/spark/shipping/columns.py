@@ -27,7 +27,7 @@ from aioproducer.spark.shipping.structured import REASON, FoundSchema, Structure
 if TYPE_CHECKING:
     from aioproducer.spark.options import SinkOptions
 
-__all__ = ["PARTS", "Layout", "Parcel"]
+__all__ = ["PARTS", "Layout", "Parcel", "as_bytes"]
 
 
 def _is_text_or_bytes(kind: DataType) -> bool:
@@ -76,6 +76,7 @@ COLUMNS: Final[dict[str, _Column]] = {
 
 
 PARTS: Final = tuple(COLUMNS)
+AS_BYTES: Final[dict[Any, Any]] = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
 
 
 @attrs.frozen
@@ -194,6 +195,11 @@ class Layout:
         """The column of a part in an Arrow batch; None where the DataFrame has none."""
         at = self.places.get(name)
         return None if at is None else rows.column(at)
+
+
+def as_bytes(column: Any) -> Any:
+    """A column of text or bytes as bytes, which are not copied. Text of Spark may be no UTF-8."""
+    return column.cast(AS_BYTES.get(column.type, column.type))
 
 
 def _pairs(headers: list[Any] | None) -> list[tuple[Any, Any]] | None:

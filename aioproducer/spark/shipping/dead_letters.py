@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import pyarrow as pa
 
 from aioproducer import KafkaError
 from aioproducer.outlets.letters import Letter, letter_of
+from aioproducer.spark.shipping.columns import as_bytes
 
 if TYPE_CHECKING:
     from aioproducer.spark.shipping.columns import Parcel
@@ -35,12 +37,19 @@ def dead_letter(parcel: Parcel, at: int, error: KafkaError, limit: int) -> Lette
         error,
         limit=limit,
         partition=parcel.partition[at] if parcel.partition else None,
-        timestamp=None if parcel.timestamps is None else parcel.timestamps[at].as_py(),
+        timestamp=_milliseconds(parcel, at),
     )
+
+
+def _milliseconds(parcel: Parcel, at: int) -> int | None:
+    """Since 1970; Python has no datetime for some moments."""
+    if parcel.timestamps is None:
+        return None
+    microseconds: int | None = parcel.timestamps.slice(at, 1).cast(pa.int64())[0].as_py()
+    return None if microseconds is None else microseconds // 1000
 
 
 def _part_at(parcel: Parcel, part: str, at: int) -> Any:
     column = parcel.values if part == "value" else parcel.keys
-    item = None if column is None else column[at].as_py()
-    data: bytes | None = item.encode() if isinstance(item, str) else item
+    data: bytes | None = None if column is None else as_bytes(column.slice(at, 1))[0].as_py()
     return Row(data) if part in parcel.unfit.get(at, ()) else data

@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from aioproducer._formats.encoding import encode
 from aioproducer._formats.forms import Form, UnfitError
-from aioproducer._formats.json_form import json_form
+from aioproducer._formats.json_form import json_form, told_form
 from aioproducer.errors import ConfigurationError, printable
 from aioproducer.spark.formats import Format, PartFormat, Structure
 from aioproducer.spark.shipping.arrow_types import arrow_type
@@ -77,9 +77,8 @@ class PartRows:
         return pa.StructArray.from_arrays(arrays, [batch.schema.field(at).name for at in self.columns])
 
     def _as_text(self, row: Any) -> bytes:
-        done = encode(self.told, row)
-        text = done.values[0].as_py()
-        return repr(row[0].as_py()).encode(errors="backslashreplace") if text is None else text
+        text: bytes = encode(self.told, row).values[0].as_py()
+        return text
 
 
 @attrs.frozen
@@ -196,7 +195,7 @@ class _Plan:
         path = fields[0].name if is_whole else ""
         try:
             form = _form(kind, path, chosen, known, omits_nulls=self.structure.omits_nulls)
-            told = json_form(kind, path, omits_nulls=False)
+            told = told_form(kind, path)
         except UnfitError as error:
             self.problems.append(f"{name}: {error}")
             return None

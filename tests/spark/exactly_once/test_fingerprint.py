@@ -10,6 +10,7 @@ import pytest
 
 from aioproducer.spark.exactly_once.fingerprint import Fingerprint
 from aioproducer.spark.shipping.columns import Layout
+from tests.formats.rows import as_text
 
 LAST_SECOND: Final = 253_402_300_799_000_000
 LAYOUT = Layout({"key": 0, "value": 1}, "topic")
@@ -50,6 +51,26 @@ def test_values_that_change_their_keys_are_noticed() -> None:
 def test_doubled_and_missing_rows_are_noticed() -> None:
     """The fingerprint includes the number of rows."""
     assert len({fingerprint(ROWS), fingerprint(ROWS[1:]), fingerprint(ROWS + ROWS[:1])}) == 3
+
+
+def test_text_that_is_not_utf_8() -> None:
+    """Spark does not check text: it has the fingerprint of its bytes."""
+    words = [b"a", b"\xff", b"\xed\xa0\x80"]
+    found = []
+    for column in (
+        as_text(list(words)),
+        as_text(list(words)).cast(pa.large_string(), safe=False),
+        pa.array(words),
+    ):
+        seen = Fingerprint()
+        seen.add(pa.record_batch([column, column], names=["key", "value"]), LAYOUT)
+        found.append(str(seen))
+    assert len(set(found)) == 1
+
+
+def test_marks_of_every_version_are_found() -> None:
+    """Another fingerprint of the same rows would refuse each repeated epoch after an upgrade."""
+    assert fingerprint(ROWS) == "6:000000027bc1b5fc"
 
 
 def test_text_and_bytes_are_the_same() -> None:

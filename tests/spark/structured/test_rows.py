@@ -28,6 +28,7 @@ from aioproducer.spark.schemas import layout_of
 from aioproducer.spark.shipping.shipment import Written
 from aioproducer.spark.shipping.tasks import write_at_least_once
 from aioproducer.testing import EmbeddedKafka, EmbeddedRegistry
+from tests.formats.rows import as_text
 from tests.spark.exactly_once.attempts import TOPIC, create_ledger, forgotten
 
 DEAD = "dead"
@@ -80,8 +81,13 @@ def options_of(kafka: EmbeddedKafka, way: str, **more: str) -> SinkOptions:
 
 async def write(way: str, options: SinkOptions, *rows: Row, kind: types.StructType = COLUMNS) -> Written:
     """Write as a task of Spark does; at the end the open transaction is committed."""
-    layout = await asyncio.to_thread(layout_of, kind, options)
     arrays = [pa.array([row[0] for row in rows], pa.string()), pa.array([row[1] for row in rows], pa.int64())]
+    return await write_arrays(way, options, kind, arrays)
+
+
+async def write_arrays(way: str, options: SinkOptions, kind: types.StructType, arrays: list[Any]) -> Written:
+    """The same for columns."""
+    layout = await asyncio.to_thread(layout_of, kind, options)
     batches = iter([pa.RecordBatch.from_arrays(arrays, names=kind.names)])
     if way == "at-least-once":
         return await asyncio.to_thread(write_at_least_once, batches, layout, options)
@@ -140,6 +146,48 @@ async def test_rows_that_do_not_fit_their_schema(
         assert headers["aioproducer.outcome"] == b"not_written"
         assert headers["aioproducer.value.repr"] == b"Row"
         assert reason.encode() in (headers["aioproducer.error"] or b"")
+    await forgotten(options)
+
+
+async def test_rows_without_a_form_in_json_are_dead_letters(kafka: EmbeddedKafka, way: str) -> None:
+    """Text that is not UTF-8 and times that Python has no object for: the letter has them nevertheless."""
+    options = options_of(kafka, way, valueFormat="json", **{"on.error": DEAD})
+    kind = types.StructType(
+        [types.StructField("name", types.StringType()), types.StructField("at", types.TimestampType())]
+    )
+    moments = pa.array([0, 0, 1 << 62]).cast(pa.timestamp("us", "UTC"))
+    arrays = [as_text([b"a", b"\xff", b"b"]), moments]
+    written = await write_arrays(way, options, kind, arrays)
+    assert (written.rows, written.dead_letters) == (1, 2)
+    assert values(kafka) == [b'{"name":"a","at":"1970-01-01T00:00:00.000000Z"}']
+    assert [json.loads(value or b"") for value in values(kafka, DEAD)] == [
+        {"name": "\\xff", "at": "1970-01-01T00:00:00.000000Z"},
+        {"name": "b", "at": str(1 << 62)},
+    ]
+    await forgotten(options)
+
+
+async def test_text_that_is_not_utf_8_has_its_bytes(kafka: EmbeddedKafka, way: str) -> None:
+    """Without a format, values and keys are written as they are; also as dead letters."""
+    options = options_of(kafka, way, **{"on.error": DEAD, "kafka.max.request.size": "2000"})
+    kind = types.StructType(
+        [
+            types.StructField("value", types.StringType()),
+            types.StructField("key", types.StringType()),
+            types.StructField("timestamp", types.TimestampType()),
+        ]
+    )
+    words = [b"\xff", b"\xfe" * 3000]
+    moments = pa.array([7_000_999, 1 << 62]).cast(pa.timestamp("us", "UTC"))
+    written = await write_arrays(
+        way, options, kind, [as_text(list(words)), as_text([b"\xe2", b"\xe3"]), moments]
+    )
+    assert (written.rows, written.dead_letters) == (1, 1)
+    found = [(record.key, record.value, record.timestamp) for record in kafka.records(TOPIC)]
+    assert found == [(b"\xe2", b"\xff", 7000)]
+    (letter,) = kafka.records(DEAD)
+    assert (letter.key, letter.value) == (b"\xe3", words[1][: 2000 // 4])
+    assert dict(letter.headers)["aioproducer.timestamp"] == b"%d" % ((1 << 62) // 1000)
     await forgotten(options)
 
 
