@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.ledgers.reading import last_values
-from aioproducer._net.ledgers.topics import LedgerTopic, require_ledger
+from aioproducer._net.ledgers.topics import LedgerTopic, id_of, require_ledger
 from aioproducer._state.admission.checking import checked_timeout
+from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer.errors import StateError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
     from aioproducer.producer import Producer
 
-__all__ = ["Ledger", "LedgerTopic"]
+__all__ = ["Ledger", "LedgerTopic", "known_id", "present_id"]
 
 
 class Ledger:
@@ -77,3 +78,18 @@ class Ledger:
     def _timeout(self, timeout: float | None) -> float:
         seconds = checked_timeout("timeout", timeout)
         return self.config.max_block_ms / 1000 if seconds is None else seconds
+
+
+def known_id(producer: Producer[Any, Any], topic: str) -> str | None:
+    """The id of a topic that this producer has written; None on brokers without such ids (before Kafka 2.8)."""
+    facts = producer._running().view.topic(topic)  # noqa: SLF001  # the same package
+    return None if facts is None else _text(facts.topic_id)
+
+
+async def present_id(producer: Producer[Any, Any], topic: str) -> str | None:
+    """The id of a topic as brokers say now; None if they do not say."""
+    return _text(await id_of(producer._running(), topic))  # noqa: SLF001  # the same package
+
+
+def _text(topic_id: bytes) -> str | None:
+    return None if topic_id == NO_TOPIC_ID else topic_id.hex()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -26,6 +27,8 @@ SPELT_FORMATS: Final[Mapping[str, str]] = {
 # Of one part; those of the key begin with "key.".
 OF_A_PART: Final = ("subject", "schema.id", "protobuf.message", "protobuf.descriptors")
 SECRETS: Final = ("registry.password", "registry.token")
+# Nothing but references.
+REFERENCES: Final = re.compile(r"(\$\{[^{}]+\})+")
 
 
 class Format(enum.Enum):
@@ -55,8 +58,9 @@ class RegistryPlace:
 
     url: str
     username: str | None = None
-    password: str | None = None
-    token: str | None = None
+    # Hidden, as a frame of an error may have what was no reference.
+    password: str | None = attrs.field(default=None, repr=False)
+    token: str | None = attrs.field(default=None, repr=False)
     ca_location: str | None = None
     # What the references may read.
     folders: tuple[str, ...] = ()
@@ -157,7 +161,7 @@ def _flag(name: str, ours: Mapping[str, str], problems: list[str]) -> bool:
 def _registry(ours: Mapping[str, str], problems: list[str]) -> RegistryPlace | None:
     if "registry.url" not in ours:
         return None
-    if any("@" in url.partition("//")[2].partition("/")[0] for url in ours["registry.url"].split(",")):
+    if "@" in ours["registry.url"]:
         # No text of it: Spark shows options in its plans.
         problems.append(
             "registry.url has credentials, which Spark would show: set registry.username and registry.password"
@@ -166,7 +170,7 @@ def _registry(ours: Mapping[str, str], problems: list[str]) -> RegistryPlace | N
     problems += [
         f"{name}: must be a reference such as ${{dir:/run/secrets/registry:password}} or ${{env:NAME}}, because Spark shows options"
         for name in SECRETS
-        if name in ours and not ours[name].strip().startswith("${")
+        if name in ours and not REFERENCES.fullmatch(ours[name].strip())
     ]
     if ("registry.username" in ours) != ("registry.password" in ours):
         problems.append("registry.username and registry.password: set both, or neither")

@@ -88,11 +88,10 @@ def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] |
         )
     if epoch is not None and read.sink_id not in (None, epoch[0]):
         raise ConfigurationError("epoch= and the option 'sink.id' both name the work: remove one of them")
-    return _written(df, read, epoch)
+    return _written(df, read, layout_of(df.schema, read, is_stream=epoch is not None), epoch)
 
 
-def _written(df: DataFrame, read: SinkOptions, epoch: tuple[str, int] | None) -> Written:
-    layout = layout_of(df.schema, read)
+def _written(df: DataFrame, read: SinkOptions, layout: Layout, epoch: tuple[str, int] | None) -> Written:
     warn_of_another_python(df.sparkSession)
     if epoch is None:
         check_kafka(read)
@@ -152,7 +151,7 @@ def foreach_batch(spark: SparkSession, df: DataFrame, options: Mapping[str, str]
     finally:
         del options  # No frame of a traceback keeps a secret.
     require_own_id(read, is_stream=True)
-    layout_of(df.schema, read)
+    layout_of(df.schema, read, is_stream=True)
     if read.is_exactly_once and read.sink_id is None and not _tells_queries(spark):
         raise ConfigurationError(f"{NAMELESS}: Spark Connect does not pass the id of the query")
     progress = Progress()
@@ -168,7 +167,8 @@ def _write_epoch(read: SinkOptions, progress: Progress, df: DataFrame, number: i
     if name is None and read.is_exactly_once:
         raise StateError(f"{NAMELESS}: Spark does not pass the id of the query")
     try:
-        written = _written(df, read, None if name is None else (name, number))
+        layout = layout_of(df.schema, read, is_stream=True)
+        written = _written(df, read, layout, None if name is None else (name, number))
     except BaseException:
         progress.note_failure()
         raise

@@ -29,8 +29,12 @@ __all__ = ["layout_of"]
 WELL_KNOWN: Final = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 
 
-def layout_of(schema: StructType, options: SinkOptions) -> Layout:
-    """The layout of a DataFrame with this schema; ConfigurationError with all of its faults."""
+def layout_of(schema: StructType, options: SinkOptions, *, is_stream: bool) -> Layout:
+    """The layout of a DataFrame with this schema; ConfigurationError with all of its faults.
+
+    Streams are planned for every epoch: this process asks the registry once for those with the same options, and their
+    schema stays. A batch has the latest one.
+    """
     if options.structure is None:
         return Layout.of(schema, options)
     structure = options.structure
@@ -41,15 +45,18 @@ def layout_of(schema: StructType, options: SinkOptions) -> Layout:
     )
     if structure.registry is None:
         return Layout.of(schema, options, {})
-    return Layout.of(schema, options, _found(structure.registry, parts, options.topic))
+    find = _found_once if is_stream else _found
+    return Layout.of(schema, options, find(structure.registry, parts, options.topic))
 
 
-@cache
 def _found(
     place: RegistryPlace, parts: tuple[tuple[str, PartFormat], ...], topic: str | None
 ) -> dict[str, FoundSchema]:
-    """The schemas of the parts. Streams are planned for every epoch: this process asks once, and their schema stays."""
+    """The schemas of the parts."""
     return this_worker().run(_ask(place, parts, topic))
+
+
+_found_once: Final = cache(_found)
 
 
 async def _ask(

@@ -85,7 +85,7 @@ class KafkaSink(DataSource):
     def _checked(self, schema: StructType, *, is_stream: bool) -> tuple[SinkOptions, Layout]:
         options = read_options(self.options)
         require_own_id(options, is_stream=is_stream)
-        return options, layout_of(schema, options)
+        return options, layout_of(schema, options, is_stream=is_stream)
 
     def schema(self) -> NoReturn:
         raise ConfigurationError(WRITES_ONLY)

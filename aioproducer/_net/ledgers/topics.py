@@ -10,6 +10,7 @@ import anyio
 import attrs
 
 from aioproducer._net.connecting.connection.asking import answer_to
+from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._wire.apis import api_of
 from aioproducer._wire.error_codes import ErrorCode, describe
@@ -126,6 +127,12 @@ async def metadata_of(session: Session, topic: str) -> MetadataResponse:
         include_topic_authorized_operations=True,
     )
     return await session.control.ask(question, MetadataResponse)
+
+
+async def id_of(session: Session, topic: str) -> bytes:
+    """The id of a topic; all zeros where brokers do not say it."""
+    answer = await metadata_of(session, topic)
+    return next((one.topic_id for one in answer.topics if one.name == topic), NO_TOPIC_ID)
 
 
 def _require_rights(topic: LedgerTopic, found: MetadataResponseTopic) -> None:

@@ -63,11 +63,11 @@ async def require_no_absent_tasks(options: SinkOptions, name: str, epoch: int, t
             await fence(names, config.bootstrap_servers, **settings_of(config))
             marks += await marks_at([Place(each, options.marker_topic) for each in names], config)
     if options.ledger_topic is not None:
-        marks += [
-            (place, mark)
-            for place, mark in await marks_kept(options.ledger_topic, prefix, options.marker_topic, config)
-            if _number(place.name, prefix) >= tasks
-        ]
+
+        def is_absent(group: str) -> bool:
+            return _number(group, prefix) >= tasks
+
+        marks += await marks_kept(options.ledger_topic, prefix, options.marker_topic, is_absent, config)
     late = sorted({place.name for place, mark in marks if mark.epoch >= epoch})
     if late:
         raise OtherRowsError(

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import attrs
+
 from aioproducer import KafkaError, Producer, StateError
 from aioproducer.documentation import page
 from aioproducer.spark.exactly_once.fingerprint import Fingerprint
@@ -59,12 +61,12 @@ def write_epoch(
         await producer.begin_transaction()
         return Shipment(producer, layout, options, refused)
 
-    async def undo(_refusal: KafkaError) -> None:
-        await producer.abort_transaction()
-
     async def commit(mark: Mark) -> None:
         await place.write(producer, mark.as_offset())
         await producer.commit_transaction()
+
+    async def commit_seen() -> None:
+        await commit(Mark.new(producer, place, epoch, seen, options.topic))
 
     async def move(mark: Mark) -> None:
         await producer.begin_transaction()
@@ -78,15 +80,22 @@ def write_epoch(
         if mark is not None and mark.epoch >= epoch:
             written = _found(batches, layout, options, place, epoch, mark)
             written.fence_seconds = fenced
+            worker.run(place.require_same_topic(producer, mark, "sink.id"))
             if options.ledger_topic not in (None, mark.ledger):
                 # Of an older version, or of another ledger: this epoch may be repeated again when its offset is
                 # forgotten.
-                worker.run(move(Mark(epoch, str(mark.fingerprint), mark.topic, options.ledger_topic)))
+                worker.run(move(attrs.evolve(mark, ledger=options.ledger_topic)))
             return written
         rows = counted(batches, layout, seen)
-        written = write_in_rounds(worker, rows, begin, undo, sets_aside=options.dead_letters is not None)
+        written = write_in_rounds(
+            worker,
+            rows,
+            begin,
+            lambda _refusal: producer.abort_transaction(),
+            sets_aside=options.dead_letters is not None,
+        )
         began = time.monotonic()
-        worker.run(commit(Mark(epoch, str(seen), options.topic, options.ledger_topic)))
+        worker.run(commit_seen())
         written.fence_seconds, written.commit_seconds = fenced, time.monotonic() - began
         return written
     except BaseException:

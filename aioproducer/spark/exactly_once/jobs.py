@@ -135,7 +135,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
 
     async def leave_open(written: Written) -> LeftOpen:
         if options.write_id:
-            note = Mark(THE_ONLY, str(seen), options.topic, place.ledger).as_offset()
+            note = Mark.new(producer, place, THE_ONLY, seen, options.topic).as_offset()
             await place.keep(producer, note)
             transaction.send_offsets({place.where: note}, place.name)
         return LeftOpen(written, await transaction.detach())
@@ -148,6 +148,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
             for _ in counted(batches, layout, seen):
                 pass
             mark.require_same(seen, options.topic, place)
+            worker.run(place.require_same_topic(producer, mark, "write.id"))
             return LeftOpen(Written(skipped=seen.rows, fence_seconds=fenced))
         rows = counted(batches, layout, seen) if options.write_id else batches
         written = write_in_rounds(worker, rows, begin, undo, sets_aside=options.dead_letters is not None)

@@ -94,14 +94,14 @@ async def kept(ledger: Ledger, places: Iterable[Place]) -> dict[Place, OffsetAnd
     return {by_key[key]: note_of(value) for key, value in found.items()}
 
 
-def is_of(prefix: str, topic: str) -> Callable[[bytes], bool]:
-    """Whether a key is that of a group whose name begins so, for this topic of marks."""
+def is_of(prefix: str, topic: str, is_wanted: Callable[[str], bool]) -> Callable[[bytes], bool]:
+    """Whether a key is that of a wanted group, whose name begins so, for this topic of marks."""
     beginning = json.dumps([prefix]).encode()[:-2]
 
     def is_one(key: bytes) -> bool:
         if not key.startswith(beginning):
             return False
         place = place_of(key)
-        return place is not None and place[1] == topic
+        return place is not None and place[1] == topic and is_wanted(place[0])
 
     return is_one

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Self
 
 import anyio
@@ -19,11 +19,12 @@ from aioproducer import (
     OffsetAndMetadata,
     Producer,
     ProducerConfig,
+    StateError,
     TopicPartition,
     committed_offsets,
 )
 from aioproducer.documentation import page
-from aioproducer.ledgers import Ledger
+from aioproducer.ledgers import Ledger, known_id, present_id
 from aioproducer.spark.exactly_once.fingerprint import Fingerprint
 from aioproducer.spark.exactly_once.ledger import (
     all_partitions,
@@ -44,6 +45,7 @@ __all__ = ["Mark", "OtherRowsError", "Place", "marks_at", "marks_kept", "notes_a
 PRINT: Final = "fingerprint"
 TOPIC: Final = "topic"
 LEDGER: Final = "ledger"
+TOPIC_ID: Final = "topic.id"
 # No topic has this name: the mark is of a version that did not store the topic.
 NOT_SAID: Final = ""
 AT_ONCE: Final = 20
@@ -92,6 +94,15 @@ class Place:
             return (await kept(ledger, [self])).get(self)
         return found
 
+    async def require_same_topic(self, producer: Producer[Any, Any], mark: Mark, option: str) -> None:
+        """Raise if the topic was deleted and created again since the mark was written: it has none of the rows."""
+        if mark.topic_id in (None, await present_id(producer, self.topic)):
+            return
+        raise StateError(
+            f"epoch {mark.epoch} of {self.name!r} was committed to a topic {self.topic!r}, which was deleted and created again: "
+            f"the present one has none of its rows, and they are not written again. To write them, set another {option}"
+        )
+
     async def look_up(self, config: ProducerConfig) -> OffsetAndMetadata | None:
         """The mark as it was written, read without a producer."""
         found = await notes_at([self], config)
@@ -120,13 +131,23 @@ class Mark:
     topic: str | None
     # The topic of the ledger that has the mark as well; None for marks of older versions.
     ledger: str | None = None
+    # The id of the topic of marks; None where brokers have no such ids, and for marks of older versions.
+    topic_id: str | None = None
+
+    @classmethod
+    def new(
+        cls, producer: Producer[Any, Any], place: Place, epoch: int, seen: Fingerprint, topic: str | None
+    ) -> Self:
+        """The mark of rows that this producer has written."""
+        return cls(epoch, str(seen), topic, place.ledger, known_id(producer, place.topic))
 
     @classmethod
     def of(cls, found: OffsetAndMetadata) -> Self:
         """The mark of a committed offset."""
         try:
             facts = json.loads(found.metadata)
-            return cls(found.offset - 1, str(facts[PRINT]), facts.get(TOPIC, NOT_SAID), facts.get(LEDGER))
+            topic = facts.get(TOPIC, NOT_SAID)
+            return cls(found.offset - 1, str(facts[PRINT]), topic, facts.get(LEDGER), facts.get(TOPIC_ID))
         except (ValueError, KeyError, TypeError):
             return cls(found.offset - 1, f"unreadable: {found.metadata[:80]}", NOT_SAID)
 
@@ -135,6 +156,8 @@ class Mark:
         facts = {PRINT: self.fingerprint, TOPIC: self.topic}
         if self.ledger is not None:
             facts[LEDGER] = self.ledger
+        if self.topic_id is not None:
+            facts[TOPIC_ID] = self.topic_id
         if self.topic == NOT_SAID:
             del facts[TOPIC]
         return OffsetAndMetadata(self.epoch + 1, json.dumps(facts))
@@ -184,10 +207,15 @@ async def notes_at(places: Iterable[Place], config: ProducerConfig) -> dict[Plac
     return found
 
 
-async def marks_kept(name: str, prefix: str, topic: str, config: ProducerConfig) -> list[tuple[Place, Mark]]:
-    """All marks in a ledger of groups whose names begin so, for this topic of marks."""
+async def marks_kept(
+    name: str, prefix: str, topic: str, is_wanted: Callable[[str], bool], config: ProducerConfig
+) -> list[tuple[Place, Mark]]:
+    """The marks in a ledger of all wanted groups, whose names begin so, for this topic of marks.
+
+    Open transactions of other groups are not waited for: names of other work may begin in the same way.
+    """
     async with Ledger(config, ledger_topic(name)) as ledger:
-        found = await ledger.last_values(all_partitions(), is_of(prefix, topic))
+        found = await ledger.last_values(all_partitions(), is_of(prefix, topic, is_wanted))
     places = ((place_of(key), value) for key, value in found.items())
     return [(Place(*at, name), Mark.of(note_of(value))) for at, value in places if at is not None]
 

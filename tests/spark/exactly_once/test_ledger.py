@@ -153,6 +153,24 @@ async def test_tasks_that_are_absent_are_found_after_all_is_forgotten(
     await forgotten(options)
 
 
+async def test_work_whose_name_begins_in_the_same_way_is_not_waited_for(
+    kafka: EmbeddedKafka, clock: Time
+) -> None:
+    """Its job has the marks of its tasks in open transactions for as long as it runs."""
+    options, other = options_for(kafka), options_for(kafka, **{"write.id": "query-7"})
+    await epoch_written(options, 0, b"a")
+    job, left = await run(other, b"x", b"y")
+
+    async def checked_at_once() -> None:
+        async with asyncio.timeout(20):
+            await require_no_absent_tasks(options, "query", 0, 1)
+
+    await asyncio.to_thread(lambda: this_worker().run(checked_at_once()))
+    await committed(job, left)
+    for each in (options, other):
+        await forgotten(each)
+
+
 async def test_marks_of_an_older_version_move_to_the_ledger(kafka: EmbeddedKafka, clock: Time) -> None:
     """The first repeat finds the offset and keeps it; the older version still finds the offset afterwards."""
     older, options = options_for(kafka, **WITHOUT), options_for(kafka)
@@ -338,6 +356,23 @@ async def test_a_ledger_that_was_deleted_and_created_again(kafka: EmbeddedKafka,
     await forgotten(options)
 
 
+async def test_an_epoch_whose_topic_was_created_again_is_not_taken_for_written(
+    kafka: EmbeddedKafka, clock: Time
+) -> None:
+    """Its rows went with the former topic; the next epoch is written."""
+    options = options_for(kafka)
+    await epoch_written(options, 0, b"a")
+    kafka.delete_topic(TOPIC)
+    kafka.create_topic(TOPIC, 1)
+    clock.stands_still()
+    with pytest.raises(StateError, match=r"topic 'orders', which was deleted.*set another sink\.id"):
+        await epoch_written(options, 0, b"a", is_query=True)
+    await epoch_written(options, 1, b"b", is_query=True)
+    assert (await epoch_written(options, 1, b"b")).skipped == 1
+    assert seen(kafka) == [b"b"]
+    await forgotten(options)
+
+
 async def test_a_mark_of_a_newer_version_is_refused(kafka: EmbeddedKafka, clock: Time) -> None:
     """A mark that cannot be read is not a missing one."""
     options = options_for(kafka)
@@ -388,6 +423,25 @@ async def test_the_number_of_tasks_is_remembered(kafka: EmbeddedKafka, clock: Ti
     await committed(*await run(options, b"a", b"b", b"c"))
     assert len(seen(kafka)) == 3
     await forgotten(options)
+
+
+async def test_a_job_whose_topic_was_created_again_is_not_taken_for_written(
+    kafka: EmbeddedKafka, clock: Time
+) -> None:
+    """Nothing of it is in the new topic: another write.id writes it."""
+    options, other = options_for(kafka, **NAMED), options_for(kafka, **{"write.id": "again"})
+    for _ in range(2):
+        await committed(*await run(options, b"a"))
+    kafka.delete_topic(TOPIC)
+    kafka.create_topic(TOPIC, 1)
+    clock.stands_still()
+    with pytest.raises(StateError, match=r"which was deleted.*set another write\.id"):
+        await run(options, b"a")
+    assert seen(kafka) == []
+    await committed(*await run(other, b"a"))
+    assert seen(kafka) == [b"a"]
+    for each in (options, other):
+        await forgotten(each)
 
 
 async def test_a_job_without_a_name_leaves_nothing_in_the_ledger(kafka: EmbeddedKafka) -> None:

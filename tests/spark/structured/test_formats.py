@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from traceback import walk_tb
 from typing import Any
 
 import pytest
@@ -38,7 +39,23 @@ CANARY = "canary-99ab"
         ({"valueFormat": "json", "protobuf.message": "a.B"}, "are for protobuf, not for json"),
         ({"valueFormat": "protobuf", **REGISTRY, "protobuf.descriptors": "/x"}, "set protobuf.message"),
         ({"valueFormt": "json"}, "did you mean 'valueFormat'"),
-        ({"valueFormat": "avro", "registry.url": f"http://u:{CANARY}@host"}, "registry.url has credentials"),
+        *(
+            ({"valueFormat": "avro", "registry.url": url}, "registry.url has credentials")
+            for url in (
+                f"http://u:{CANARY}@host",
+                f"http://a,http://u:{CANARY}@b",
+                f"http://u:a/{CANARY}@host",
+                f"http://u:a,{CANARY}@host",
+                f"u:{CANARY}@host",
+            )
+        ),
+        *(
+            (
+                {"valueFormat": "avro", **REGISTRY, "registry.token": token},
+                "registry.token: must be a reference",
+            )
+            for token in (f"${{{CANARY}", f"${{env:A}}{CANARY}", f"{CANARY}${{env:A}}", "${}")
+        ),
         (
             {"valueFormat": "avro", **REGISTRY, "registry.token": CANARY},
             "registry.token: must be a reference",
@@ -55,6 +72,10 @@ def test_what_is_wrong(given: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words) as caught:
         read_options(SERVER | {"topic": "t"} | given)
     assert CANARY not in str(caught.value)
+    # Spark can be set to print the locals of all frames.
+    here = caught.value.__traceback__
+    for frame, _ in walk_tb(here and here.tb_next):
+        assert CANARY not in repr(frame.f_locals)
 
 
 def test_a_schema_without_a_subject() -> None:
@@ -83,7 +104,7 @@ def test_names_are_read_without_regard_to_case() -> None:
 
 def layout(columns: str, **options: str) -> Layout:
     """The layout of a DataFrame with these columns, such as "a int, b string"."""
-    return layout_of(schema(columns), read_options(JSON | options))
+    return layout_of(schema(columns), read_options(JSON | options), is_stream=False)
 
 
 def schema(columns: str) -> StructType:
@@ -132,7 +153,7 @@ def test_the_columns_of_the_key() -> None:
 def test_the_key_alone() -> None:
     """The value may have its bytes already."""
     options = read_options(SERVER | {"topic": "t", "keyFormat": "json"})
-    found = layout_of(schema("key int, value string, other int"), options)
+    found = layout_of(schema("key int, value string, other int"), options, is_stream=False)
     assert found.places == {"key": 0, "value": 1}
 
 

@@ -56,7 +56,7 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
 @pytest.fixture
 async def registry() -> AsyncIterator[EmbeddedRegistry]:
     """A registry, and no schema that an earlier test has found."""
-    schemas._found.cache_clear()
+    schemas._found_once.cache_clear()
     async with EmbeddedRegistry() as registry:
         yield registry
 
@@ -87,7 +87,7 @@ async def write(way: str, options: SinkOptions, *rows: Row, kind: types.StructTy
 
 async def write_arrays(way: str, options: SinkOptions, kind: types.StructType, arrays: list[Any]) -> Written:
     """The same for columns."""
-    layout = await asyncio.to_thread(layout_of, kind, options)
+    layout = await asyncio.to_thread(layout_of, kind, options, is_stream=way == "epoch")
     batches = iter([pa.RecordBatch.from_arrays(arrays, names=kind.names)])
     if way == "at-least-once":
         return await asyncio.to_thread(write_at_least_once, batches, layout, options)
@@ -289,12 +289,14 @@ async def test_schemas_that_cannot_be(registry: EmbeddedRegistry, kafka: Embedde
         ),
     ):
         with pytest.raises(ConfigurationError, match=words):
-            await asyncio.to_thread(layout_of, COLUMNS, options_of(kafka, "", **given, **url))
+            await asyncio.to_thread(
+                layout_of, COLUMNS, options_of(kafka, "", **given, **url), is_stream=False
+            )
 
 
 async def test_a_registry_with_a_password(tmp_path: Path, kafka: EmbeddedKafka) -> None:
     """The driver reads it where the reference leads; what travels to the executors has the reference only."""
-    schemas._found.cache_clear()
+    schemas._found_once.cache_clear()
     (tmp_path / "password").write_text("s3cret\n")
     async with EmbeddedRegistry(auth=("user", "s3cret")) as registry:
         async with Registry(registry.url, auth=("user", "s3cret")) as client:
@@ -306,9 +308,9 @@ async def test_a_registry_with_a_password(tmp_path: Path, kafka: EmbeddedKafka) 
             "registry.password": f"${{dir:{tmp_path}:password}}",
         }
         with pytest.raises(ConfigurationError, match=r"set secrets\.folders"):
-            await asyncio.to_thread(layout_of, COLUMNS, options_of(kafka, "", **given))
+            await asyncio.to_thread(layout_of, COLUMNS, options_of(kafka, "", **given), is_stream=False)
         options = options_of(kafka, "", **given, **{"secrets.folders": str(tmp_path)})
-        layout = await asyncio.to_thread(layout_of, COLUMNS, options)
+        layout = await asyncio.to_thread(layout_of, COLUMNS, options, is_stream=False)
         assert layout.rows is not None
         assert "s3cret" not in f"{options!r} {layout!r}"
 
@@ -319,15 +321,32 @@ async def test_a_stream_asks_once(registry: EmbeddedRegistry, kafka: EmbeddedKaf
     registry.forget_requests()
     for _ in range(3):
         options = options_of(kafka, "", valueFormat="avro", **{"registry.url": registry.url})
-        await asyncio.to_thread(layout_of, COLUMNS, options)
+        await asyncio.to_thread(layout_of, COLUMNS, options, is_stream=True)
     assert len(registry.requests) == 1
+
+
+async def test_each_batch_has_the_latest_schema(registry: EmbeddedRegistry, kafka: EmbeddedKafka) -> None:
+    """A program that writes one batch after the other does not stay with the schema of its first one."""
+    fields = SCHEMA["fields"]
+    for more in ([], [{"name": "more", "type": "int", "default": 7}]):
+        number = await register(
+            registry, f"{TOPIC}-value", Schema(json.dumps(SCHEMA | {"fields": [*fields, *more]}))
+        )
+        options = options_of(kafka, "at-least-once", valueFormat="avro", **{"registry.url": registry.url})
+        await write("at-least-once", options, ("a", 1))
+        value = values(kafka)[-1] or b""
+        assert (value[:5], value[5:]) == (
+            b"\0" + number.to_bytes(4, "big"),
+            b"\x02\x02\x02a" + b"\x0e" * len(more),
+        )
+    await forgotten(options)
 
 
 async def test_a_null_struct_is_a_tombstone(kafka: EmbeddedKafka) -> None:
     """A single struct `value` is the value."""
     options = options_of(kafka, "at-least-once", valueFormat="json")
     layout = await asyncio.to_thread(
-        layout_of, types.StructType([types.StructField("value", COLUMNS)]), options
+        layout_of, types.StructType([types.StructField("value", COLUMNS)]), options, is_stream=False
     )
     kind = pa.struct([("name", pa.string()), ("count", pa.int64())])
     batch = pa.RecordBatch.from_arrays([pa.array([{"name": "a"}, None], kind)], names=["value"])
@@ -361,7 +380,7 @@ async def test_headers_of_text_and_of_maps(kafka: EmbeddedKafka, kind: types.Dat
         columns = types.StructType(
             [types.StructField("value", types.StringType()), types.StructField("headers", kind)]
         )
-        layout = layout_of(columns, options)
+        layout = layout_of(columns, options, is_stream=False)
         arrow = {
             "map<string,string>": pa.map_(pa.string(), pa.string()),
             "map<string,binary>": pa.map_(pa.string(), pa.binary()),
