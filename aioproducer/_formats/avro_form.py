@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from aioproducer._formats.forms import NOWHERE, Form, UnfitError
-from aioproducer._formats.types import is_bytes, is_list, is_text, varint
+from aioproducer._formats.types import is_bytes, is_list, is_text, places_of, varint
 from aioproducer.errors import ConfigurationError
 
 try:
@@ -109,17 +109,16 @@ class _Forms:
                 f"{path or 'the column'}: a column of {kind} does not fit the record {schema['name']}"
             )
         columns = [each.name for each in kind]
-        places, fields, problems = [], [], []
-        for field in schema["fields"]:
+        places = places_of([each["name"] for each in schema["fields"]], columns)
+        fields, problems = [], []
+        for at, field in zip(places, schema["fields"], strict=True):
             within = f"{path}.{field['name']}" if path else field["name"]
-            at = _place(field["name"], columns)
             try:
                 fields.append(
                     self._default(field, within)
                     if at == NOWHERE
                     else self.of(kind[at].type, field["type"], within)
                 )
-                places.append(at)
             except UnfitError as error:
                 problems.append(str(error))
         problems += [
@@ -127,7 +126,7 @@ class _Forms:
             if path
             else f"{name}: the schema has no such field"
             for at, name in enumerate(columns)
-            if _place(name, [each["name"] for each in schema["fields"]]) == NOWHERE
+            if at not in places
         ]
         if problems:
             raise UnfitError("; ".join(problems))
@@ -140,10 +139,32 @@ class _Forms:
         buffer = BytesIO()
         try:
             alone = parse_schema({"type": "record", "name": "Alone", "fields": [field]}, dict(self._named))
-            schemaless_writer(buffer, alone, {})
+            schemaless_writer(buffer, alone, {field["name"]: self._as_data(field["type"], field["default"])})
         except Exception as error:  # noqa: BLE001  # of another library, about a schema of the user
             raise UnfitError(f"{path}: its default cannot be written: {error}") from None
         return Form("constant", path, buffer.getvalue(), b"")
+
+    def _as_data(self, schema: Any, default: Any) -> Any:
+        """A default of a schema as its writer takes it: bytes are text there, a character for each."""
+        if isinstance(schema, str):
+            schema = self._named.get(schema, {"type": schema})
+        if isinstance(schema, list):
+            return self._as_data(schema[0], default)
+        kind = schema["type"]
+        if kind in {"bytes", "fixed"} and isinstance(default, str):
+            return default.encode("latin-1")
+        if kind == "array":
+            return [self._as_data(schema["items"], each) for each in default]
+        if kind == "map":
+            return {key: self._as_data(schema["values"], each) for key, each in default.items()}
+        if kind == "record":
+            given = {
+                each["name"]: default.get(each["name"], each.get("default")) for each in schema["fields"]
+            }
+            return {
+                each["name"]: self._as_data(each["type"], given[each["name"]]) for each in schema["fields"]
+            }
+        return default
 
     def _array(self, kind: Any, schema: Any, path: str, before: bytes, absent: bytes | None) -> Form:
         if not is_list(kind):
@@ -157,14 +178,6 @@ class _Forms:
             )
         entry = Form("avro string", path), self.of(kind.item_type, schema["values"], path)
         return Form("avro map", path, before, absent, entry)
-
-
-def _place(name: str, among: list[str]) -> int:
-    """The place of a name, as Spark finds columns: without regard to case, but an equal name comes first."""
-    if name in among:
-        return among.index(name)
-    lower = [each.lower() for each in among]
-    return lower.index(name.lower()) if name.lower() in lower else NOWHERE
 
 
 _Leaf = tuple[str, str, tuple[tuple[str, int], ...]]
@@ -221,7 +234,7 @@ def _float(kind: Any, name: str) -> _Leaf | None:
 
 
 def _decimal(kind: Any, name: str, schema: Any) -> _Leaf | None:
-    if schema.get("scale", 0) != kind.scale or schema["precision"] < kind.precision:
+    if schema.get("scale", 0) != kind.scale or schema.get("precision", 0) < kind.precision:
         return None
     if name == "fixed":
         return "fixed decimal", "", (("size", schema["size"]),)

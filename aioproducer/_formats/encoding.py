@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from aioproducer._core import KINDS, REASONS, RowEncoder
 from aioproducer._formats.forms import ITSELF, NOWHERE, Form
+from aioproducer._formats.types import is_bytes, is_text
 
 __all__ = ["Encoded", "encode"]
 
@@ -95,11 +96,16 @@ class _Work:
     def _leaf(self, form: Form, array: Any) -> int:
         buffers = array.buffers()
         kind = array.type
-        if len(buffers) == 3:
+        if is_text(kind) or is_bytes(kind):
             is_large = pa.types.is_large_binary(kind) or pa.types.is_large_string(kind)
             places = {"offsets": buffers[1], "width": 8 if is_large else 4}
-        else:
+        elif pa.types.is_primitive(kind) or pa.types.is_decimal128(kind):
             places = {"width": kind.bit_width // 8}
+        else:
+            # Dictionaries, views and others have their items elsewhere. Spark hands out none.
+            raise TypeError(
+                f"{form.path or 'the column'}: an array of {kind} has another layout than its rows"
+            )
         return self._node(
             form, form.kind, len(array), validity=buffers[0], data=buffers[-1], first=array.offset, **places
         )

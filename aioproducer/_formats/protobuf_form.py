@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from aioproducer._formats.forms import ITSELF, Form, UnfitError
-from aioproducer._formats.types import is_bytes, is_list, is_text, varint
+from aioproducer._formats.forms import ITSELF, NOWHERE, Form, UnfitError
+from aioproducer._formats.types import is_bytes, is_list, is_text, places_of, varint
 
 __all__ = ["protobuf_form"]
 
@@ -63,22 +63,22 @@ def _message(kind: Any, descriptor: Any, path: str, node: str, before: bytes, ab
         return Form(node, path, before, absent, (field,), (ITSELF,))
     if not pa.types.is_struct(kind):
         raise UnfitError(f"{path or 'the column'}: a column of {kind} does not fit the message {name}")
-    found = {field.name.lower(): field for field in descriptor.fields}
+    places = places_of([field.name for field in descriptor.fields], [column.name for column in kind])
+    found: dict[int, Any] = dict(zip(places, descriptor.fields, strict=True))
     fields, problems = [], []
-    for column in kind:
+    for at, column in enumerate(kind):
         within = f"{path}.{column.name}" if path else column.name
-        field = found.pop(column.name.lower(), None)
-        if field is None:
+        if at not in found:
             problems.append(f"{within}: the message {name} has no such field")
             continue
         try:
-            fields.append(_field(column.type, field, within))
+            fields.append(_field(column.type, found[at], within))
         except UnfitError as error:
             problems.append(str(error))
     problems += [
         f"{field.name}: a column is missing, and the message {name} requires it"
-        for field in found.values()
-        if _is_required(field)
+        for at, field in zip(places, descriptor.fields, strict=True)
+        if at == NOWHERE and _is_required(field)
     ]
     if problems:
         raise UnfitError("; ".join(problems))
@@ -86,7 +86,8 @@ def _message(kind: Any, descriptor: Any, path: str, node: str, before: bytes, ab
 
 
 def _moment(path: str, node: str, before: bytes, absent: bytes | None) -> Form:
-    seconds = Form("varint", path, _tag(1, VARINT), b"", more=(("divisor", 1_000_000),))
+    limits = (("low", -62_135_596_800), ("high", 253_402_300_799))
+    seconds = Form("varint", path, _tag(1, VARINT), b"", more=(("divisor", 1_000_000), *limits))
     nanos = Form("varint", path, _tag(2, VARINT), b"", more=(("modulus", 1_000_000), ("factor", 1000)))
     return Form(node, path, before, absent, (seconds, nanos), (ITSELF, ITSELF))
 

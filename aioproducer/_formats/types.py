@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["is_bytes", "is_list", "is_text", "varint"]
+from aioproducer._formats.forms import NOWHERE
+
+__all__ = ["is_bytes", "is_list", "is_text", "places_of", "varint"]
+
+
+def places_of(names: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """The place of the column of each name, as Spark finds columns: an equal name, otherwise one that differs in case.
+
+    A column with the very name of another field is that field's.
+    """
+    by_name = {column: at for at, column in reversed(list(enumerate(columns)))}
+    others = {column.lower(): at for at, column in reversed(list(enumerate(columns))) if column not in names}
+    return [by_name.get(name, others.get(name.lower(), NOWHERE)) for name in names]
 
 
 def is_text(kind: Any) -> bool:

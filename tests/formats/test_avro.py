@@ -142,6 +142,60 @@ def test_columns_find_their_fields_by_name() -> None:
     assert written(rows, schema) == by_fastavro([{"b": "x", "a": 5}], schema)
 
 
+@pytest.mark.parametrize(
+    ("kind", "default", "data"),
+    [
+        ("bytes", "a\u00ff", b"\x04a\xff"),
+        ({"type": "fixed", "name": "F", "size": 2}, "\u0000\u00ff", b"\0\xff"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, "\u0001", b"\x02\x01"),
+        (["bytes", "null"], "\u00ff", b"\0\x02\xff"),
+        ({"type": "array", "items": "bytes"}, ["\u00ff"], b"\x02\x02\xff\0"),
+        ({"type": "map", "values": "Other"}, {"k": "\u00ff"}, b"\x02\x02k\xff\0"),
+        (
+            {
+                "type": "record",
+                "name": "N",
+                "fields": [{"name": "x", "type": "bytes"}, {"name": "y", "type": "int", "default": 7}],
+            },
+            {"x": "\u00ff"},
+            b"\x02\xff\x0e",
+        ),
+    ],
+)
+def test_defaults_of_bytes(kind: Any, default: Any, data: bytes) -> None:
+    """A schema has them as text, a character for each byte."""
+    schema = record(a={"type": "fixed", "name": "Other", "size": 1})
+    schema["fields"].append({"name": "d", "type": kind, "default": default})
+    assert written(column("a", [b"x"], pa.binary()), schema) == [b"x" + data]
+
+
+def test_a_column_is_for_one_field() -> None:
+    """An equal name comes before one that differs in case, and no column is left out silently."""
+    one, two = pa.array([1]), pa.array([2])
+    rows = pa.StructArray.from_arrays([one, two], ["A", "a"])
+    assert written(rows, record(a="long", A="long")) == [b"\x04\x02"]
+    schema = record(a="long", A="long")
+    schema["fields"][1]["default"] = 5
+    assert written(column("a", [1], pa.int64()), schema) == [b"\x02\x0a"]
+    for names in ("aA", "aa"):
+        with pytest.raises(UnfitError, match="the schema has no such field"):
+            avro_form(pa.StructArray.from_arrays([one, two], list(names)).type, json.dumps(record(a="long")))
+
+
+def test_a_decimal_without_a_precision_is_refused() -> None:
+    """As one whose precision is too small."""
+    with pytest.raises(UnfitError, match="does not fit decimal"):
+        avro_form(pa.decimal128(3), json.dumps({"type": "bytes", "logicalType": "decimal"}))
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.dictionary(pa.int32(), pa.string())])
+def test_arrays_of_another_layout_are_refused(kind: Any) -> None:
+    """Their buffers would be taken for offsets."""
+    array = pa.array(["long enough for a buffer", "b"]).cast(kind)
+    with pytest.raises(TypeError, match="has another layout"):
+        encode(avro_form(pa.string(), '"string"'), array)
+
+
 def test_named_types_and_other_schemas() -> None:
     """A type is defined once and named later, in this schema or in one that it refers to."""
     point = {"type": "record", "name": "a.Point", "fields": [{"name": "x", "type": "int"}]}

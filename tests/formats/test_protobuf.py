@@ -151,6 +151,8 @@ def test_enums_moments_and_wrappers() -> None:
         ({"u32": pa.int64()}, {"u32": -1}, "u32 is out of range"),
         ({"i32": pa.int64()}, {"i32": 1 << 31}, "i32 is out of range"),
         ({"i32s": pa.list_(pa.int32())}, {"i32s": [1, None]}, "i32s is null"),
+        ({"at": pa.timestamp("us", "UTC")}, {"at": 253_402_300_800_000_000}, "at is out of range"),
+        ({"at": pa.timestamp("us", "UTC")}, {"at": -62_135_596_800_000_001}, "at is out of range"),
         ({"inners": TYPES["inners"]}, {"inners": [None]}, "inners is null"),
     ],
 )
@@ -159,6 +161,30 @@ def test_rows_that_do_not_fit(types: dict[str, Any], row: dict[str, Any], words:
     array = rows_of([row], types)
     done = encode(protobuf_form(array.type, ROW.DESCRIPTOR), array)
     assert (done.unfit, done.values.to_pylist()) == ({0: words}, [None])
+
+
+def test_the_first_and_the_last_moment() -> None:
+    """Of the years that Protobuf has a timestamp for."""
+    array = rows_of(
+        [{"at": -62_135_596_800_000_000}, {"at": 253_402_300_799_999_999}], {"at": pa.timestamp("us", "UTC")}
+    )
+    done = encode(protobuf_form(array.type, ROW.DESCRIPTOR), array)
+    found = [ROW.FromString(data).at.ToJsonString() for data in done.values.to_pylist()]
+    assert found == ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"]
+
+
+def test_an_equal_name_comes_before_one_that_differs_in_case() -> None:
+    """Names of fields differ in case at times."""
+    file = descriptor_pb2.FileDescriptorProto(name="case.proto", syntax="proto3")
+    message = file.message_type.add(name="Case")
+    for number, name in enumerate(("id", "ID"), 1):
+        message.field.add(name=name, number=number, type=FIELD.TYPE_INT64, label=FIELD.LABEL_OPTIONAL)
+    pool: Any = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    descriptor = pool.FindMessageTypeByName("Case")
+    for names, data in ((["id"], b"\x08\x01"), (["ID"], b"\x10\x01"), (["ID", "id"], b"\x10\x01\x08\x02")):
+        array = pa.StructArray.from_arrays([pa.array([at + 1]) for at in range(len(names))], names)
+        assert encode(protobuf_form(array.type, descriptor), array).values.to_pylist() == [data]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ STRUCTURED: Final = (
     _mutant(
         "password-of-the-registry-in-an-option",
         "spark/formats.py",
-        'if name in ours and not ours[name].strip().startswith("${")',
+        "if name in ours and not REFERENCES.fullmatch(ours[name].strip())",
         "if False",
         "Spark shows the password of the registry in its plans and its user interface.",
         f"{_FORMATS}::test_what_is_wrong",
@@ -32,8 +32,8 @@ STRUCTURED: Final = (
     _mutant(
         "registry-asked-for-every-epoch",
         "spark/schemas.py",
-        "@cache\ndef _found(",
-        "def _found(",
+        "_found_once: Final = cache(_found)",
+        "_found_once: Final = _found",
         "A stream of small epochs asks the registry each time, and its schema changes in the middle of a query.",
         f"{_ROWS}::test_a_stream_asks_once",
     ),
