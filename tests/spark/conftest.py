@@ -15,6 +15,7 @@ import pytest
 
 from aioproducer.spark.shipping.worker import this_worker
 from aioproducer.testing import EmbeddedKafka
+from tests.spark.exactly_once.attempts import WAYS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,6 +77,13 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
         kafka.create_topic("aioproducer-spark-marks", 16, cleanup_policy="compact")
         yield kafka
         await asyncio.to_thread(no_producer_is_kept)
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    """A way in which a task writes."""
+    found: str = request.param
+    return found
 
 
 @pytest.fixture

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 from aioproducer.spark.shipping.shipment import Written
 
 __all__ = ["tell"]
+
+# Left out where they are zero.
+BESIDES: Final[Mapping[str, str]] = {
+    "batches": "{:,} batches",
+    "fence_seconds": "fence {:.3f} s",
+    "commit_seconds": "commit {:.3f} s",
+    "longest_delivery": "longest delivery {:.3f} s",
+    "aborted_attempts": "{:,} attempts aborted",
+    "retried": "{:,} records sent again",
+    "dead_letters": "{:,} dead letters",
+    "skipped": "{:,} rows were already written",
+}
 
 log: Final = logging.getLogger("aioproducer.spark")
 
@@ -30,20 +43,5 @@ def _described(written: Written, tasks: int) -> str:
         f"slowest task {written.seconds:.3f} s",
         f"{rate:,.0f} rows/s",
     ]
-    if written.batches:
-        facts.append(f"{written.batches:,} batches")
-    if written.fence_seconds:
-        facts.append(f"fence {written.fence_seconds:.3f} s")
-    if written.commit_seconds:
-        facts.append(f"commit {written.commit_seconds:.3f} s")
-    if written.longest_delivery:
-        facts.append(f"longest delivery {written.longest_delivery:.3f} s")
-    if written.aborted_attempts:
-        facts.append(f"{written.aborted_attempts:,} attempts aborted")
-    if written.retried:
-        facts.append(f"{written.retried:,} records sent again")
-    if written.dead_letters:
-        facts.append(f"{written.dead_letters:,} dead letters")
-    if written.skipped:
-        facts.append(f"{written.skipped:,} rows were already written")
+    facts += [words.format(number) for name, words in BESIDES.items() if (number := getattr(written, name))]
     return ", ".join(facts)

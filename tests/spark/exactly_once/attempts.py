@@ -16,11 +16,18 @@ from aioproducer.spark.facts import TaskFacts
 from aioproducer.spark.options import LEDGER, SinkOptions, read_options
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Written
+from aioproducer.spark.shipping.tasks import write_at_least_once
 from aioproducer.spark.shipping.worker import this_worker
 from aioproducer.testing import EmbeddedKafka
 
 SCHEMA: Final = StructType([StructField("value", BinaryType())])
 TOPIC: Final = "orders"
+WAYS: Final = ("at-least-once", "epoch", "job")
+
+
+def delivery_of(way: str) -> str:
+    """The option of this way to write."""
+    return "at-least-once" if way == "at-least-once" else "exactly-once"
 
 
 def options_for(kafka: EmbeddedKafka, **more: str) -> SinkOptions:
@@ -82,3 +89,18 @@ async def epoch_written(
 
 async def states(kafka: EmbeddedKafka) -> set[str]:
     return {one.state for one in await list_transactions("aioproducer-spark-", kafka.bootstrap_servers)}
+
+
+async def written_by_a_task(
+    way: str, batches: Iterator[pa.RecordBatch], layout: Layout, options: SinkOptions
+) -> Written:
+    """Write as a task of Spark does; at the end the open transaction is committed."""
+    if way == "at-least-once":
+        return await asyncio.to_thread(write_at_least_once, batches, layout, options)
+    if way == "epoch":
+        return await asyncio.to_thread(write_epoch, batches, layout, options, ("query", 0), 0)
+    job = await asyncio.to_thread(Job.of(options).begin)
+    task = TaskFacts(0, 1, None, None, is_speculative=False)
+    left = await asyncio.to_thread(write_and_leave_open, batches, layout, job, task)
+    await asyncio.to_thread(job.commit, [left.handle])
+    return left.written

@@ -14,7 +14,6 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from aioproducer import DeliveryError, KafkaError
 from aioproducer._net.cluster import topic_checks
 from aioproducer.spark.exactly_once import rounds
-from aioproducer.spark.exactly_once.epochs import write_epoch
 from aioproducer.spark.exactly_once.jobs import Job, write_and_leave_open
 from aioproducer.spark.exactly_once.rounds import KeptRows
 from aioproducer.spark.facts import TaskFacts
@@ -22,9 +21,16 @@ from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipping import inspection
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Written
-from aioproducer.spark.shipping.tasks import write_at_least_once
 from aioproducer.testing import EmbeddedKafka
-from tests.spark.exactly_once.attempts import TOPIC, create_ledger, forgotten, options_for, states
+from tests.spark.exactly_once.attempts import (
+    TOPIC,
+    create_ledger,
+    delivery_of,
+    forgotten,
+    options_for,
+    states,
+    written_by_a_task,
+)
 
 DEAD = "dead"
 SMALL = "small"
@@ -56,16 +62,9 @@ async def kafka() -> AsyncIterator[EmbeddedKafka]:
         yield kafka
 
 
-@pytest.fixture(params=["at-least-once", "epoch", "job"])
-def way(request: pytest.FixtureRequest) -> str:
-    """The settings of the writes."""
-    found: str = request.param
-    return found
-
-
 def options_of(kafka: EmbeddedKafka, way: str, **more: str) -> SinkOptions:
     """The options for rows that name their topics."""
-    given = {"delivery": "at-least-once" if way == "at-least-once" else "exactly-once", "on.error": DEAD}
+    given = {"delivery": delivery_of(way), "on.error": DEAD}
     found = options_for(kafka, **given, **{"marker.topic": TOPIC}, **more)
     return attrs.evolve(found, topic=None)
 
@@ -74,15 +73,7 @@ async def write(way: str, options: SinkOptions, *batches: list[Row]) -> Written:
     """Write as a task of Spark does; at the end the open transaction is committed."""
     layout = Layout.of(SCHEMA, options)
     rows = iter([_batch(batch) for batch in batches])
-    if way == "at-least-once":
-        return await asyncio.to_thread(write_at_least_once, rows, layout, options)
-    if way == "epoch":
-        return await asyncio.to_thread(write_epoch, rows, layout, options, ("query", 0), 0)
-    job = await asyncio.to_thread(Job.of(options).begin)
-    task = TaskFacts(0, 1, None, None, is_speculative=False)
-    left = await asyncio.to_thread(write_and_leave_open, rows, layout, job, task)
-    await asyncio.to_thread(job.commit, [left.handle])
-    return left.written
+    return await written_by_a_task(way, rows, layout, options)
 
 
 def _batch(rows: list[Row]) -> pa.RecordBatch:

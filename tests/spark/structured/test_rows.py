@@ -19,17 +19,14 @@ from pyspark.sql import types
 from aioproducer import ConfigurationError, DeliveryError
 from aioproducer.registry import Registry, Schema
 from aioproducer.spark import schemas
-from aioproducer.spark.exactly_once.epochs import write_epoch
-from aioproducer.spark.exactly_once.jobs import Job, write_and_leave_open
 from aioproducer.spark.exactly_once.markers import OtherRowsError
-from aioproducer.spark.facts import TaskFacts
 from aioproducer.spark.options import SinkOptions, read_options
 from aioproducer.spark.schemas import layout_of
 from aioproducer.spark.shipping.shipment import Written
 from aioproducer.spark.shipping.tasks import write_at_least_once
 from aioproducer.testing import EmbeddedKafka, EmbeddedRegistry
 from tests.formats.rows import as_text
-from tests.spark.exactly_once.attempts import TOPIC, create_ledger, forgotten
+from tests.spark.exactly_once.attempts import TOPIC, create_ledger, delivery_of, forgotten, written_by_a_task
 
 DEAD = "dead"
 COLUMNS = types.StructType(
@@ -61,19 +58,12 @@ async def registry() -> AsyncIterator[EmbeddedRegistry]:
         yield registry
 
 
-@pytest.fixture(params=["at-least-once", "epoch", "job"])
-def way(request: pytest.FixtureRequest) -> str:
-    """The settings of the writes."""
-    found: str = request.param
-    return found
-
-
 def options_of(kafka: EmbeddedKafka, way: str, **more: str) -> SinkOptions:
     return read_options(
         {
             "kafka.bootstrap.servers": kafka.bootstrap_servers,
             "topic": TOPIC,
-            "delivery": "at-least-once" if way == "at-least-once" else "exactly-once",
+            "delivery": delivery_of(way),
             **more,
         }
     )
@@ -89,15 +79,7 @@ async def write_arrays(way: str, options: SinkOptions, kind: types.StructType, a
     """The same for columns."""
     layout = await asyncio.to_thread(layout_of, kind, options, is_stream=way == "epoch")
     batches = iter([pa.RecordBatch.from_arrays(arrays, names=kind.names)])
-    if way == "at-least-once":
-        return await asyncio.to_thread(write_at_least_once, batches, layout, options)
-    if way == "epoch":
-        return await asyncio.to_thread(write_epoch, batches, layout, options, ("query", 0), 0)
-    job = await asyncio.to_thread(Job.of(options).begin)
-    task = TaskFacts(0, 1, None, None, is_speculative=False)
-    left = await asyncio.to_thread(write_and_leave_open, batches, layout, job, task)
-    await asyncio.to_thread(job.commit, [left.handle])
-    return left.written
+    return await written_by_a_task(way, batches, layout, options)
 
 
 def values(kafka: EmbeddedKafka, topic: str = TOPIC) -> list[bytes | None]:
@@ -290,7 +272,7 @@ async def test_schemas_that_cannot_be(registry: EmbeddedRegistry, kafka: Embedde
     ):
         with pytest.raises(ConfigurationError, match=words):
             await asyncio.to_thread(
-                layout_of, COLUMNS, options_of(kafka, "", **given, **url), is_stream=False
+                layout_of, COLUMNS, options_of(kafka, "at-least-once", **given, **url), is_stream=False
             )
 
 
@@ -308,8 +290,10 @@ async def test_a_registry_with_a_password(tmp_path: Path, kafka: EmbeddedKafka) 
             "registry.password": f"${{dir:{tmp_path}:password}}",
         }
         with pytest.raises(ConfigurationError, match=r"set secrets\.folders"):
-            await asyncio.to_thread(layout_of, COLUMNS, options_of(kafka, "", **given), is_stream=False)
-        options = options_of(kafka, "", **given, **{"secrets.folders": str(tmp_path)})
+            await asyncio.to_thread(
+                layout_of, COLUMNS, options_of(kafka, "at-least-once", **given), is_stream=False
+            )
+        options = options_of(kafka, "at-least-once", **given, **{"secrets.folders": str(tmp_path)})
         layout = await asyncio.to_thread(layout_of, COLUMNS, options, is_stream=False)
         assert layout.rows is not None
         assert "s3cret" not in f"{options!r} {layout!r}"
@@ -320,7 +304,7 @@ async def test_a_stream_asks_once(registry: EmbeddedRegistry, kafka: EmbeddedKaf
     await register(registry, f"{TOPIC}-value", Schema(json.dumps(SCHEMA)))
     registry.forget_requests()
     for _ in range(3):
-        options = options_of(kafka, "", valueFormat="avro", **{"registry.url": registry.url})
+        options = options_of(kafka, "at-least-once", valueFormat="avro", **{"registry.url": registry.url})
         await asyncio.to_thread(layout_of, COLUMNS, options, is_stream=True)
     assert len(registry.requests) == 1
 
