@@ -74,6 +74,7 @@ class Registry:
     ) -> None:
         _check_numbers(timeout, cache_size, latest_ttl)
         _check_client(client, ssl_context, proxy)
+        self._closed = False
         addresses = parse_urls(urls)
         self._urls = tuple(address.base for address in addresses)
         credentials = Credentials(auth, headers, addresses)
@@ -82,7 +83,6 @@ class Registry:
         self.cache_size = cache_size
         self.latest_ttl = latest_ttl
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
         self._closing: asyncio.Task[None] | None = None
         self._flights = Flights()
         self._ids: Bounded[Hashable, SchemaId] = Bounded(cache_size)

@@ -87,9 +87,10 @@ class Credentials:
     def _authorization(self, auth: Any) -> Secret:
         """The header of a user with a password, or of a token; its parts are hidden from now on."""
         if isinstance(auth, tuple) and len(auth) == 2:
-            user, password = (_text(part) for part in auth)
-            if ":" in user:
+            # No local of a frame that raises is a secret.
+            if ":" in _text(auth[0]):
                 raise ConfigurationError("auth: the name of a user must have no colon")
+            user, password = (_text(part) for part in auth)
             coded = base64.b64encode(f"{user}:{password}".encode()).decode()
             self._given.extend((Secret(password), Secret(coded)))
             return Secret(f"Basic {coded}")
@@ -98,9 +99,9 @@ class Credentials:
                 "auth: must be (user, password), a token, or a coroutine function that gives one, not "
                 f"{type(auth).__name__}"
             )
-        token = _text(auth)
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
+        if not _is_token(_text(auth)):
             raise ConfigurationError("auth: a token must be printable ASCII without blanks, and not empty")
+        token = _text(auth)
         self._given.append(Secret(token))
         return Secret(f"Bearer {token}")
 
@@ -109,6 +110,10 @@ def _is_cancelled() -> bool:
     """Whether this task was cancelled; a function may raise a CancelledError of its own."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _is_token(text: str) -> bool:
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 def _text(part: Any) -> str:

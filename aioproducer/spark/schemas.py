@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer import ConfigurationError
 from aioproducer.config import DirectoryProvider, EnvProvider, FileProvider, UnresolvedError, replaced
+from aioproducer.secret import Secret
 from aioproducer.spark.formats import Format, PartFormat, RegistryPlace
 from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipping.columns import Layout
@@ -182,8 +183,8 @@ def _auth(place: RegistryPlace) -> Any:
         providers["env"] = EnvProvider(place.variables)
     try:
         if place.token is not None:
-            return replaced(place.token, providers)
-        return replaced(place.username or "", providers), replaced(place.password or "", providers)
+            return Secret(replaced(place.token, providers))
+        return replaced(place.username or "", providers), Secret(replaced(place.password or "", providers))
     except UnresolvedError as error:
         problem = f"registry.username, registry.password and registry.token: {error}"
     raise ConfigurationError(f"{problem}; set secrets.folders or secrets.env")

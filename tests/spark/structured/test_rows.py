@@ -6,9 +6,12 @@ import asyncio
 import base64
 import io
 import json
+import pickle
 from collections.abc import AsyncIterator
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
+from urllib.parse import quote
 
 import fastavro
 import pyarrow as pa
@@ -16,7 +19,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from pyspark.sql import types
 
-from aioproducer import ConfigurationError, DeliveryError
+from aioproducer import ConfigurationError, DeliveryError, KafkaError
 from aioproducer.registry import Registry, Schema
 from aioproducer.spark import schemas
 from aioproducer.spark.exactly_once.markers import OtherRowsError
@@ -297,6 +300,53 @@ async def test_a_registry_with_a_password(tmp_path: Path, kafka: EmbeddedKafka) 
         layout = await asyncio.to_thread(layout_of, COLUMNS, options, is_stream=False)
         assert layout.rows is not None
         assert "s3cret" not in f"{options!r} {layout!r}"
+
+
+@pytest.mark.parametrize("credentials", ["password", "token"])
+async def test_the_secret_of_a_registry_is_shown_nowhere(
+    tmp_path: Path, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture, credentials: str
+) -> None:
+    """Not in what travels to tasks, not in a log of every library, not in an error or in the locals of its frames."""
+    schemas._found_once.cache_clear()
+    secret = "canary-5e3cr3t"
+    hidden = (secret, base64.b64encode(f"user:{secret}".encode()).decode(), quote(secret, safe=""))
+    reference = f"${{dir:{tmp_path}:secret}}"
+    auth: Any = secret if credentials == "token" else ("user", secret)
+    by_token = {"registry.token": reference}
+    given = (
+        by_token if credentials == "token" else {"registry.username": "user", "registry.password": reference}
+    )
+    given |= {"valueFormat": "avro", "secrets.folders": str(tmp_path)}
+    shown: list[object] = []
+
+    async def failing(options: SinkOptions, words: str) -> None:
+        with pytest.raises(KafkaError, match=words) as caught:
+            await asyncio.to_thread(layout_of, COLUMNS, options, is_stream=True)
+        error: BaseException | None = caught.value
+        while error is not None:
+            shown.extend([error, str(error), vars(error)])
+            here = error.__traceback__
+            shown.extend(frame.f_locals for frame, _ in walk_tb(here and here.tb_next))
+            error = error.__cause__ or error.__context__
+
+    with caplog.at_level("DEBUG"):
+        async with EmbeddedRegistry(auth=auth) as registry:
+            options = options_of(kafka, "epoch", **given, **{"registry.url": registry.url})
+            (tmp_path / "secret").write_text(secret)
+            await failing(options, "no schema under the subject")
+            async with Registry(registry.url, auth=auth) as client:
+                await client.register(f"{TOPIC}-value", Schema(json.dumps(SCHEMA)))
+            layout = await asyncio.to_thread(layout_of, COLUMNS, options, is_stream=False)
+            shown += [options, layout, pickle.dumps(options), pickle.dumps(layout)]
+            (tmp_path / "secret").write_text(f"{secret}-of-another")
+            await failing(options, "401")
+            (tmp_path / "secret").write_text(f"{secret}\nwith a second line")
+            await failing(options, "401|a token must be printable")
+            (tmp_path / "secret").unlink()
+            await failing(options, "no file that can be read")
+    told = "".join(map(repr, shown)) + caplog.text
+    for text in hidden:
+        assert text not in told
 
 
 async def test_a_stream_asks_once(registry: EmbeddedRegistry, kafka: EmbeddedKafka) -> None:
