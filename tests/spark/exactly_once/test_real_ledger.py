@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import StreamingQueryException
 
-from aioproducer import OffsetAndMetadata, Producer, TopicPartition, committed_offsets
+from aioproducer import OffsetAndMetadata, Producer, StateError, TopicPartition, committed_offsets
 from aioproducer.ledgers import Ledger
 from aioproducer.spark.exactly_once.ledger import ledger_topic, note_of, partition_of
 from aioproducer.spark.exactly_once.markers import Place
@@ -101,6 +101,24 @@ async def test_an_epoch_that_is_repeated_after_its_offset_is_forgotten(
     await epoch_written(options, 3, b"3", name=topic)
     found = read_all(kafka.bootstrap_servers, topic, isolation="read_committed")
     assert [record.value for record in found] == [b"0", b"1", *[b"2"] * copies, b"3"]
+    await forgotten(options)
+
+
+async def test_an_epoch_whose_topic_was_created_again(real_kafka: KafkaCluster) -> None:
+    """Kafka deletes the offsets with the topic, and the ledger has the mark: nothing is taken for written."""
+    name = f"again-{real_kafka.nodes[0].ports.broker}"
+    topic = real_kafka.create_topic(name)
+    options = read_options(
+        {"kafka.bootstrap.servers": real_kafka.bootstrap_servers, "topic": topic} | EXACTLY
+    )
+    await anyio.to_thread.run_sync(lambda: check_kafka(options, is_stream=True))
+    await epoch_written(options, 0, b"0", name=topic)
+    admin = AdminClient({"bootstrap.servers": real_kafka.bootstrap_servers})
+    await anyio.to_thread.run_sync(admin.delete_topics([topic])[topic].result)
+    await anyio.to_thread.run_sync(admin.create_topics([NewTopic(topic, 1, 1)])[topic].result)
+    with pytest.raises(StateError, match="which was deleted and created again"):
+        await epoch_written(options, 0, b"0", name=topic)
+    assert not read_all(real_kafka.bootstrap_servers, topic, isolation="read_committed")
     await forgotten(options)
 
 
