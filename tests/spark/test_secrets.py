@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from aioproducer.testing import EmbeddedKafka
+from aioproducer.registry import Registry, Schema
+from aioproducer.testing import EmbeddedKafka, EmbeddedRegistry
 from tests.spark.rows import failing, numbered
 from tests.spark.threads import in_a_thread
 
@@ -97,4 +100,86 @@ def test_a_secured_cluster_with_the_password_in_a_file(
             writing = df.write.format("aioproducer").options(**secured, delivery=delivery)
             writing.mode("append").save()
         assert len(kafka.records("secured")) == 20
+    assert CANARY not in "".join(capfd.readouterr())
+
+
+SCHEMA = '{"type": "record", "name": "Row", "fields": [{"name": "value", "type": "string"}]}'
+
+
+@contextmanager
+def event_log(spark: SparkSession, folder: Path) -> Iterator[None]:
+    """The events of Spark are written into this folder, with its plans."""
+    context: Any = spark.sparkContext
+    jvm, java = context._jvm, context._jsc.sc()
+    folder.mkdir()
+    conf = (
+        java.conf()
+        .clone()
+        .set("spark.eventLog.rolling.enabled", "false")
+        .set("spark.eventLog.compress", "false")
+    )
+    listener = jvm.org.apache.spark.scheduler.EventLoggingListener(
+        "secrets",
+        jvm.scala.Option.empty(),
+        jvm.java.net.URI(folder.as_uri()),
+        conf,
+        java.hadoopConfiguration(),
+    )
+    listener.start()
+    java.addSparkListener(listener)
+    try:
+        yield
+    finally:
+        java.listenerBus().waitUntilEmpty()
+        java.removeSparkListener(listener)
+        listener.stop()
+
+
+@pytest.mark.parametrize("credentials", ["password", "token"])
+def test_a_registry_whose_secret_is_in_a_file(
+    spark: SparkSession,
+    options: dict[str, str],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    credentials: str,
+) -> None:
+    """The driver reads the file; neither plans, events, errors nor any output have the secret."""
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "registry").write_text(CANARY)
+    auth: Any = CANARY if credentials == "token" else ("etl", CANARY)
+    reference = f"${{dir:{secrets}:registry}}"
+    given = {"registry.token": reference} if credentials == "token" else {
+        "registry.username": "etl", "registry.password": reference
+    }  # fmt: skip
+    df = numbered(spark, 10)
+
+    async def register(url: str) -> None:
+        async with Registry(url, auth=auth) as registry:
+            await registry.register(f"{options['topic']}-value", Schema(SCHEMA))
+
+    with event_log(spark, tmp_path / "events"), in_a_thread(EmbeddedRegistry(auth=auth)) as registry:
+        asyncio.run(register(registry.url))
+        whole = options | given | {
+            "valueFormat": "avro", "registry.url": registry.url, "secrets.folders": str(secrets),
+        }  # fmt: skip
+        df.write.format("aioproducer").options(**whole).mode("append").save()
+        failures = []
+        with pytest.raises(PySparkException, match="a failure of the test") as caught:
+            failing(df, attempts=9).write.format("aioproducer").options(**whole).mode("append").save()
+        failures.append(caught.value)
+        (secrets / "registry").write_text(f"{CANARY}-other")
+        with pytest.raises(PySparkException, match="401") as refused:
+            df.write.format("aioproducer").options(**whole).mode("append").save()
+        failures.append(refused.value)
+        (secrets / "registry").unlink()
+        with pytest.raises(PySparkException, match="no file that can be read") as unread:
+            df.write.format("aioproducer").options(**whole).mode("append").save()
+        failures.append(unread.value)
+    for failure in failures:
+        assert CANARY not in printable(failure)
+    (log,) = (tmp_path / "events").iterdir()
+    events = log.read_text()
+    assert "physicalPlanDescription" in events
+    assert CANARY not in events
     assert CANARY not in "".join(capfd.readouterr())

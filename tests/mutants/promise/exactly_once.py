@@ -282,4 +282,28 @@ EXACTLY_ONCE: Final = (
         "A mark whose transaction is being committed is overlooked, and its rows are written again.",
         _LAST_VALUES,
     ),
+    _mutant(
+        "mark-of-a-former-topic",
+        "spark/exactly_once/markers.py",
+        "        if mark.topic_id in (None, await present_id(producer, self.topic)):\n",
+        "        if True:\n",
+        "A topic is deleted and created again, and a job that is repeated writes nothing into it, and reports success.",
+        f"{_LEDGER}::test_a_job_whose_topic_was_created_again_is_not_taken_for_written",
+    ),
+    _mutant(
+        "work-of-a-similar-name-waited-for",
+        "spark/exactly_once/ledger.py",
+        " and is_wanted(place[0])",
+        "",
+        "A query cannot start while a job runs whose write.id begins with its sink.id.",
+        f"{_LEDGER}::test_work_whose_name_begins_in_the_same_way_is_not_waited_for",
+    ),
+    _mutant(
+        "fingerprint-of-utf-8-only",
+        "spark/exactly_once/fingerprint.py",
+        "        column = as_bytes(column)\n",
+        "",
+        "A column of text with other bytes than UTF-8, which Spark allows, cannot be written exactly once.",
+        f"{_FINGERPRINT}::test_text_that_is_not_utf_8",
+    ),
 )
