@@ -567,7 +567,8 @@ class ProducerConfig:
         5,
         LONG_MS,
         Group.BATCHING,
-        "Time that a batch waits for more records if it is not full. A batch with an awaited record does not wait.",
+        "Longest time that a batch waits for more records if it is not full. After half of it, the batch leaves together "
+        "with another one. A batch with an awaited record does not wait.",
         differs="an awaited record does not linger, see `linger_awaited`",
     )
     linger_awaited: bool = setting(

@@ -137,11 +137,25 @@ class Accumulator:
         # Any remaining reference to it finds an ended batch.
         batch.forward([])
 
-    def on_timer(self, queue: PartitionQueue, now: float) -> None:
-        """An alarm of this partition is due: the end of a linger or of a backoff."""
+    def on_timer(self, queue: PartitionQueue, now: float) -> bool:
+        """An alarm of this partition is due, the end of a linger or of a backoff; True: its batch may leave."""
         queue.has_alarm = False
         self.lingering.pop(queue, None)
         self.update_readiness(queue, now)
+        return queue.is_ready
+
+    def cut_lingers(self, now: float) -> None:
+        """A batch leaves whose linger is over: with it leave all batches that have lingered for half of their time.
+
+        Otherwise each of many partitions with few records would have a request of its own.
+        """
+        lingers, until = self.deadlines.lingers, now + self.limits.linger / 2
+        while lingers and lingers[0][0] <= until:
+            queue = lingers.popleft()[1]
+            # The batch may have left before, and a younger one have its place.
+            if queue.queue and now < queue.queue[0].linger_at <= until:
+                queue.queue[0].linger_at = now
+            self.on_timer(queue, now)
 
     def close(self, batch: QueuedBatch) -> None:
         """The batch takes no more records, and is compressed if a codec is set."""

@@ -28,15 +28,18 @@ class Expiry:
         """Process all that is due: lingers, ends of backoffs, deadlines of records."""
         deadlines = self.accumulator.deadlines
         deadlines.watch_again()
+        leaves = False
         while deadlines.lingers and deadlines.lingers[0][0] <= now:
-            self.accumulator.on_timer(deadlines.lingers.popleft()[1], now)
+            leaves = self.accumulator.on_timer(deadlines.lingers.popleft()[1], now) or leaves
         for due in deadlines.heap.pop_due(now):
             if isinstance(due, PartitionQueue):
-                self.accumulator.on_timer(due, now)
+                leaves = self.accumulator.on_timer(due, now) or leaves
                 continue
             due.alarms -= 1
             if due.watched_until <= now and not due.settled:
                 self._expire(due, now)
+        if leaves:
+            self.accumulator.cut_lingers(now)
         for batch in deadlines.old(now):
             # In gapless mode an earlier loss in this loop may have ended it.
             if not batch.settled:

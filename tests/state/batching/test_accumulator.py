@@ -80,9 +80,9 @@ def test_partitions_do_not_linger_behind_each_other(m: Machines) -> None:
         m.close(partition)
         m.append(b"next", partition=partition)
     m.drain()
-    m.later(LINGER * 0.5)
+    m.later(LINGER * 0.65)
     m.append(partition=2)
-    m.later(LINGER * 0.6)
+    m.later(LINGER * 0.4)
     assert {batch.partition for batch in m.drain()} == {0, 1}
 
 
@@ -93,12 +93,53 @@ def test_a_linger_that_is_set_anew_ends_before_those_that_began_later(m: Machine
     m.close()
     m.append(b"next")
     m.drain()
-    m.later(LINGER * 0.5)
+    m.later(LINGER * 0.7)
     m.append(partition=1)
-    m.later(LINGER * 0.35)
+    m.later(LINGER * 0.2)
     assert not ready(m)
     m.later(LINGER * 0.25)
     assert values_of(m.only()) == (b"next",)
+
+
+def test_batches_that_have_lingered_for_half_of_their_time_leave_with_others(m: Machines) -> None:
+    """Where a linger is over, one request has all batches whose linger is half over; younger ones go on lingering."""
+    m.append(partition=0)
+    m.later(LINGER * 0.25)
+    m.append(partition=1)
+    m.later(LINGER * 0.5)
+    m.append(partition=2)
+    m.later(LINGER * 0.25)
+    assert [batch.partition for batch in m.drain()] == [0, 1]
+    m.later(LINGER * 0.7)
+    assert not ready(m)
+    m.later(LINGER * 0.1)
+    assert [batch.partition for batch in m.drain()] == [2]
+
+
+def test_batches_leave_with_one_that_is_sent_again(m: Machines) -> None:
+    """The end of a backoff has others leave with its batch, as the end of a linger."""
+    m.append()
+    m.later(LINGER)
+    retried = m.only()
+    m.lose(retried, written=False)
+    m.later(retried.retry_at - m.now - LINGER * 0.7)
+    m.append(partition=1)
+    m.later(LINGER * 0.6)
+    assert not ready(m)
+    m.later(LINGER * 0.2)
+    assert [batch.partition for batch in m.drain()] == [0, 1]
+
+
+def test_no_batch_leaves_with_one_that_cannot_leave(m: Machines) -> None:
+    """A linger that is over where the leader is unknown makes no request, so that other batches go on lingering."""
+    m.append()
+    m.learn(-1, 1, 1)
+    m.later(LINGER * 0.3)
+    m.append(partition=1)
+    m.later(LINGER * 0.8)
+    assert not ready(m, 1)
+    m.later(LINGER * 0.3)
+    assert ready(m, 1)
 
 
 def test_without_linger_a_record_is_ready_at_once() -> None:
