@@ -37,6 +37,7 @@ from aioproducer._core.delivery import reserve_place as reserve_place
 from aioproducer._core.delivery import sending_of as sending_of
 from aioproducer._core.delivery import settle_into as settle_into
 from aioproducer._core.distribution import Distribution as Distribution
+from aioproducer._core.distribution import count_acknowledged as count_acknowledged
 from aioproducer._core.messages import ArrayView as ArrayView
 from aioproducer._core.messages import Program as Program
 from aioproducer._core.records import BATCH_OVERHEAD as BATCH_OVERHEAD

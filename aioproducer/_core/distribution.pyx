@@ -4,6 +4,8 @@
 
 from libc.math cimport INFINITY
 
+from aioproducer._core.records cimport Batch
+
 cdef extern from "platform.h":
     pass
 
@@ -36,6 +38,9 @@ cdef class Distribution:
 
     def add(self, double value):
         """Count one number."""
+        self._count(value)
+
+    cdef void _count(self, double value) noexcept:
         cdef int low = 0, high = self._bound_count, middle
         while low < high:
             middle = (low + high) // 2
@@ -58,3 +63,13 @@ cdef class Distribution:
     def counts(self):
         """The counts, one more than the number of bounds. For any thread."""
         return tuple([self._counts[at] for at in range(self._bound_count + 1)])
+
+
+def count_acknowledged(Batch batch not None, double now, Distribution queue_time not None,
+                       Distribution request_time not None, Distribution delivery_time not None,
+                       Distribution batch_records not None):
+    """Count the times and the records of a batch that was written: one call for each batch, in place of four."""
+    queue_time._count(batch.drained_at - batch.opened_at)
+    request_time._count(now - batch.written_at)
+    delivery_time._count(now - batch.opened_at)
+    batch_records._count(batch.record_count)

@@ -70,25 +70,18 @@ def _classic(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | 
 
 
 def _flexible(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
-    text = bytearray(_request_header(head))
-    text += NO_TAGS
-    text += _compact(head.transactional_id)
-    text += _SETTINGS.pack(head.acks, head.timeout_ms)
-    text += _uvarint(len(topics) + 1)
+    # The bytes before the next batch.
+    text = _request_header(head) + NO_TAGS + _compact(head.transactional_id)
+    text += _SETTINGS.pack(head.acks, head.timeout_ms) + _uvarint(len(topics) + 1)
+    by_id = head.version >= TOPIC_IDS_FROM
     parts: list[bytes | memoryview] = []
-    for topic in topics:
-        if head.version >= TOPIC_IDS_FROM:
-            text += topic.topic_id
-        else:
-            text += _compact(topic.name)
-        text += _uvarint(len(topic.batches) + 1)
-        before = bytes(text)
-        for partition, view in topic.batches:
-            parts += (before + _INT32.pack(partition) + _uvarint(len(view) + 1), view)
-            before = NO_TAGS
-        text = bytearray(before + NO_TAGS)
-    text += NO_TAGS
-    parts.append(bytes(text))
+    for name, topic_id, batches in topics:
+        text += (topic_id if by_id else _compact(name)) + _uvarint(len(batches) + 1)
+        for partition, view in batches:
+            parts += (text + _INT32.pack(partition) + _uvarint(len(view) + 1), view)
+            text = NO_TAGS
+        text += NO_TAGS
+    parts.append(text + NO_TAGS)
     return parts
 
 

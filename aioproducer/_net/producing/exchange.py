@@ -64,9 +64,11 @@ class ProduceExchange:
         if self._requests.transactions is not None:
             self._requests.transactions.marker_delay.answered(now)
         settlement = self._requests.settlement
+        names = self._by_id
         strange = hinted = False
         for topic in response.responses:
-            name = self._name_of(topic)
+            # The same as `_name_of()`, without a call for each topic.
+            name = names.get(topic.topic_id, topic.name) if names else topic.name
             for partition in topic.partition_responses:
                 # Unpacked: each field by its name costs as much as all of them.
                 index, code, base_offset, append_time, _, _, _, leader = partition

@@ -114,10 +114,10 @@ class ProduceRequests:
             self._write_unasked(link, correlation_id, parts, batches)
             return
         by_id = version >= TOPIC_IDS_FROM
-        names = {topic.topic_id: topic.name for topic in topics} if by_id else {}
-        ids = {topic.name: topic.topic_id for topic in topics} if by_id else {}
+        names = {topic_id: name for name, topic_id, _ in topics} if by_id else {}
         for batch in batches:
-            batch.sent_to = ids.get(batch.topic, NO_ID)
+            topic: TopicQueues = batch.queue.topic  # type: ignore[assignment]
+            batch.sent_to = topic.topic_id if by_id else NO_ID
         if transactions is not None:
             transactions.current.sent(now)
         exchange = ProduceExchange(self, link, version, batches, names)

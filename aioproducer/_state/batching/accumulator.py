@@ -152,10 +152,17 @@ class Accumulator:
         lingers, until = self.deadlines.lingers, now + self.limits.linger / 2
         while lingers and lingers[0][0] <= until:
             queue = lingers.popleft()[1]
-            # The batch may have left before, and a younger one have its place.
-            if queue.queue and now < queue.queue[0].linger_at <= until:
-                queue.queue[0].linger_at = now
-            self.on_timer(queue, now)
+            batch = queue.queue[0] if queue.queue else None
+            if batch is None or batch.linger_at > until or queue.is_ready or queue.node.node_id == NO_LEADER:
+                # The batch has left, and a younger one may have its place; or it cannot leave.
+                self.on_timer(queue, now)
+                continue
+            queue.has_alarm = False
+            self.lingering.pop(queue, None)
+            if now < batch.linger_at:  # noqa: PLR1730  # cheaper than a call of min()
+                batch.linger_at = now
+            # Whether it may leave is decided where it is drained, as for all that is ready.
+            self._make_ready(queue, now)
 
     def close(self, batch: QueuedBatch) -> None:
         """The batch takes no more records, and is compressed if a codec is set."""
@@ -200,14 +207,16 @@ class Accumulator:
                     queue.has_alarm = True
                 self.lingering[queue] = None
         elif self._may_leave(queue, batch, now):
-            node = queue.node
-            ready = node.ready
-            # First: if there is no memory for the effect, the next look finds the queue as it was.
-            self.effects.nodes[node] = None
-            if not ready:
-                node.waiting_since = now
-            ready.append(queue)
-            queue.is_ready = True
+            self._make_ready(queue, now)
+
+    def _make_ready(self, queue: PartitionQueue, now: float) -> None:
+        node = queue.node
+        # First: if there is no memory for the effect, the next look finds the queue as it was.
+        self.effects.nodes[node] = None
+        if not node.ready:
+            node.waiting_since = now
+        node.ready.append(queue)
+        queue.is_ready = True
 
     def is_sendable(self, queue: PartitionQueue, now: float) -> bool:
         """Whether the first batch of the partition may leave now."""

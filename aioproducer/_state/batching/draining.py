@@ -76,18 +76,18 @@ class Drainer:
 
     def _drained(self, node: NodeQueue, now: float) -> list[QueuedBatch]:
         taken: list[QueuedBatch] = []
-        size = 0
-        for _ in range(len(node.ready)):
-            queue = node.ready[0]
+        size, ready = 0, node.ready
+        for _ in range(len(ready)):
+            queue = ready[0]
             batch = self._head_to_send(queue, now)
-            if batch is not None and taken and size + batch.size > self.limits.max_request_size:
-                break
             if batch is not None:
+                size += batch.size
+                if taken and size > self.limits.max_request_size:
+                    break
                 self._take(queue, batch, now)
                 taken.append(batch)
-                size += batch.size
             # The same as `_unready()`, without two calls for each batch.
-            node.ready.popleft()
+            ready.popleft()
             queue.is_ready = False
             if queue.queue:
                 self.accumulator.update_readiness(queue, now)

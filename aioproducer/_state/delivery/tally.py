@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from aioproducer._callers.owners import NO_PART, Part, Told
+from aioproducer._core import count_acknowledged
 from aioproducer._state.buckets import Buckets
 from aioproducer._state.delivery.found import NOTHING_FOUND, Doubt, Found
 from aioproducer._state.delivery.topic_counts import MOST_TOPICS, CountsByTopic
@@ -104,17 +105,15 @@ class Tally:
 
     def acknowledged(self, batch: QueuedBatch, count: int, size: int, now: float) -> None:
         """A batch was written."""
-        opened_at = batch.opened_at
         topic = self.topics[batch.topic]
         topic.acked += count
         topic.acked_bytes += size
         self.acked += count
         self.acked_bytes += size
         self.last_ack = now
-        self.queue_time.add(batch.drained_at - opened_at)
-        self.request_time.add(now - batch.written_at)
-        self.delivery_time.add(now - opened_at)
-        self.batch_records.add(batch.record_count)
+        count_acknowledged(
+            batch, now, self.queue_time, self.request_time, self.delivery_time, self.batch_records
+        )
 
     def ended_in_failure(self, batch: QueuedBatch, now: float) -> None:
         """A batch ended, and not all of its records were written."""

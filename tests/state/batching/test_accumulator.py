@@ -142,6 +142,23 @@ def test_no_batch_leaves_with_one_that_cannot_leave(m: Machines) -> None:
     assert ready(m, 1)
 
 
+def test_a_batch_that_has_to_wait_does_not_leave_with_others() -> None:
+    """Behind the first batch of its partition, which is sent alone, a batch waits for the answer, and then leaves at once."""
+    m = Machines()
+    m.learn(1, 1)
+    m.append()
+    m.later(LINGER)
+    first = m.only()
+    m.append(partition=1)
+    m.later(LINGER * 0.25)
+    m.append(b"second")
+    m.later(LINGER * 0.75)
+    assert [batch.partition for batch in m.drain()] == [1]
+    assert not ready(m)
+    m.acknowledge(first)
+    assert values_of(m.only()) == (b"second",)
+
+
 def test_without_linger_a_record_is_ready_at_once() -> None:
     """linger 0: the next request takes whatever there is."""
     m = Machines(limits(linger=0.0))
