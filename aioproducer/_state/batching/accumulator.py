@@ -90,9 +90,23 @@ class Accumulator:
 
     # -- opening batches
 
-    @event
     def roll(self, queue: PartitionQueue, now: float, awaited: bool = False) -> None:
         """Close the open batch of a partition and open the next, which may be awaited from the beginning."""
+        # Repeats `event`, without packing and unpacking the arguments for each batch.
+        effects = self.effects
+        if effects.under_way:
+            self._roll(queue, now, awaited)
+            return
+        effects.under_way = True
+        try:
+            self._roll(queue, now, awaited)
+        finally:
+            try:
+                effects.perform()
+            finally:
+                effects.under_way = False
+
+    def _roll(self, queue: PartitionQueue, now: float, awaited: bool) -> None:
         closed = queue.open
         queue.topic.used_at = now  # type: ignore[attr-defined]  # a TopicQueues
         # A batch that was closed because it is full will have one like it behind it.

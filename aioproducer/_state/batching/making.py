@@ -47,7 +47,9 @@ class BatchMaker:
     ) -> QueuedBatch:
         """The next batch of a partition."""
         topic, limits = queue.topic.name, self.limits
-        limit = self.ratios.plain_limit(topic, limits.codec, limits.batch_size, BATCH_OVERHEAD)
+        limit = limits.batch_size
+        if limits.codec:
+            limit = self.ratios.plain_limit(topic, limits.codec, limit, BATCH_OVERHEAD)
         if gap is not None:
             # Behind a gap each record has a batch of its own: the loss may be noticed before the next record is sent.
             limit, expected = 1, 0
