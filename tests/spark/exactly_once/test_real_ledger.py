@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from pyspark.errors import StreamingQueryException
 
 from aioproducer import OffsetAndMetadata, Producer, StateError, TopicPartition, committed_offsets
