@@ -549,7 +549,7 @@ async def test_done_batches_are_let_go_behind_an_open_one() -> None:
             producer.complete_next("four")
         assert position_of(checkpoint) is None
         gc.collect()
-        assert sum(isinstance(one, PrefixPart) for one in gc.get_objects()) == of_other_tests + 1
+        assert sum(isinstance(one, PrefixPart) for one in gc.get_objects()) <= of_other_tests + 1
         producer.complete_next()
         await checkpoint.close()
 
