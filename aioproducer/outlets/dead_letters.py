@@ -217,15 +217,15 @@ def _record(arguments: tuple[Any, ...]) -> Record[Any, Any]:
     topic, value, key, partition, timestamp, headers, *_ = arguments
     return Record(
         topic,
-        _kept(value),
-        key=_kept(key),
+        kept(value),
+        key=kept(key),
         partition=partition,
         timestamp=timestamp,
         headers=headers,
     )
 
 
-def _kept(data: Any) -> Any:
+def kept(data: Any) -> Any:
     """Bytes that the caller may change later are copied, as at acceptance."""
     if isinstance(data, bytearray | memoryview):
         try:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from aioproducer.errors import KafkaError, StateError
+from aioproducer.outlets.dead_letters import kept
 from aioproducer.outlets.sent_record import SentRecord
 from aioproducer.records import Record
 
@@ -25,7 +26,8 @@ class SentColumns:
     ) -> None:
         self._letters = letters
         self._producer = producer
-        self._columns = columns
+        # As at acceptance: the caller may fill the same lists again.
+        self._columns = tuple(_own(column) for column in columns)
         topic, values, keys, partition, timestamps, headers, timeout = columns
         self.sending: Sending[BatchDelivery] = producer.send_batch(
             topic,
@@ -78,6 +80,15 @@ class SentColumns:
             timestamp=_item(timestamps, at),
             headers=_item(headers, at) if _is_one_each(headers) else headers,
         )
+
+
+def _own(column: Any) -> Any:
+    """A column that no one else changes."""
+    if type(column) is list or type(column) is tuple:
+        return type(column)(kept(item) for item in column)
+    if type(column) is dict or type(column).__module__.partition(".")[0] in {"numpy", "pandas"}:
+        return column.copy()
+    return column
 
 
 def _item(column: Any, at: int) -> Any:

@@ -486,6 +486,25 @@ async def test_with_dead_letters(kafka: EmbeddedKafka, producer: Producer[Any, A
     await checkpoint.close()
 
 
+@pytest.mark.parametrize("later", [[], [b"another"] * 3], ids=["cleared", "filled again"])
+async def test_columns_that_the_program_uses_again(
+    later: list[bytes], kafka: EmbeddedKafka, producer: Producer[Any, Any]
+) -> None:
+    """The dead letter has the record as it was at the call."""
+    checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))
+    columns = [b"1", bytearray(TOO_LARGE), b"3"], [b"a", b"b", b"c"]
+    sending = checkpoint.send_batch("one", columns[0], keys=columns[1])
+    checkpoint.mark(0)
+    columns[0][1][:] = b"changed"  # type: ignore[index]
+    for column in columns:
+        column[:] = later
+    await sending
+    await checkpoint.reached(timeout=LIMIT)
+    (letter,) = kafka.records(DEAD)
+    assert (letter.key, (letter.value or b"")[:9]) == (b"b", TOO_LARGE[:9])
+    await checkpoint.close()
+
+
 async def test_a_dead_letter_that_fails_stops_it(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
     """The record is neither written nor set aside."""
     kafka.faults.error("INVALID_RECORD", api="Produce", topic=DEAD, times=None)
