@@ -100,7 +100,7 @@ def headers_of(text: str | None) -> Any:
         found = json.loads(text)
         pairs: Iterable[Any] = found.items() if isinstance(found, dict) else found
         return [(str(name), _read(value)) for name, value in pairs]
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, RecursionError):
         return text
 
 

@@ -190,6 +190,8 @@ class _Place:
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
             )
+            # Text of a row that is no UTF-8 must not keep the others from being read: its record is refused.
+            connection.text_factory = _readable
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
                 # Durable up to the last checkpoint: after a loss of power, deleted rows may be there and be sent again.
@@ -225,3 +227,7 @@ class _Place:
         finally:
             if lock is not None:
                 lock.close()
+
+
+def _readable(text: bytes) -> str:
+    return text.decode(errors="surrogateescape")

@@ -16,6 +16,7 @@ import pytest
 
 from aioproducer import ConfigurationError, Producer, RecordError
 from aioproducer.outbox import ID_HEADER, Relay, Row, SqliteStore
+from aioproducer.outlets import DeadLetters
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, until
 from tests.repo.source import ROOT
@@ -140,6 +141,27 @@ def test_names_are_checked(arguments: tuple[str, ...]) -> None:
     """A database in memory has one connection only; a name is no place for SQL."""
     with pytest.raises(ConfigurationError):
         SqliteStore(*arguments)
+
+
+@pytest.mark.parametrize(
+    "headers", ["CAST(x'ff' AS TEXT)", "'" + "[" * 200_000 + "'"], ids=["no UTF-8", "nested"]
+)
+async def test_a_row_that_cannot_be_read(
+    headers: str,
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    path: Path,
+    connection: sqlite3.Connection,
+) -> None:
+    """One that was inserted by hand: it is set aside, and those behind it are sent."""
+    connection.execute(f"INSERT INTO outbox (topic, value, headers) VALUES ('one', x'01', {headers})")
+    store = SqliteStore(path)
+    store.add(connection, "one", b"behind")
+    connection.commit()
+    kafka.create_topic("dead", 1)
+    async with Relay(producer, store, poll=0.01, dead_letters=DeadLetters(producer, "dead")):
+        await until(lambda: values(kafka) == [b"behind"])
+    assert [record.value for record in kafka.records("dead")] == [b"\x01"]
 
 
 async def test_concurrent_writers(kafka: EmbeddedKafka, producer: Producer[Any, Any], path: Path) -> None:
