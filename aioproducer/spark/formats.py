@@ -58,7 +58,7 @@ class RegistryPlace:
 
     url: str
     username: str | None = None
-    # Hidden, as a frame of an error may have what was no reference.
+    # Hidden: an error about a text that is no reference has frames with it.
     password: str | None = attrs.field(default=None, repr=False)
     token: str | None = attrs.field(default=None, repr=False)
     ca_location: str | None = None
