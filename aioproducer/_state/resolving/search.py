@@ -7,7 +7,7 @@ Absence is proven by two facts together. Every batch of the log from the last ac
 hole, up to the high watermark. And among them is a batch of this producer behind which the leader can no longer take
 the numbers in question: a later number of the epoch, or a later epoch. A request that still is on its way at a slow
 broker is refused then. A leader forgets a producer whose newest batch has a timestamp of more than a day ago, so that
-the newest batch must be fresh. One leader is read, in one leader epoch: an unclean election replaces what was read.
+the newest batch must be fresh. One leader is read, in one leader epoch: an unclean election replaces the log.
 """
 
 from __future__ import annotations
