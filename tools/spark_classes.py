@@ -19,9 +19,11 @@ from tools.quick_spark import COMPILED_QUICKLY, SUBMIT_OPTIONS, spark_archive
 
 def _run_driver(option: str) -> None:
     """Run a driver with this option for Java, and wait for Java's end."""
-    os.environ[SUBMIT_OPTIONS] = " ".join([*COMPILED_QUICKLY, option])
+    # Hundreds of lines otherwise name the classes that cannot be archived.
+    os.environ[SUBMIT_OPTIONS] = " ".join([*COMPILED_QUICKLY, option, "-Xlog:disable"])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     for name in ("host", "bindAddress"):
         builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
     with tempfile.TemporaryDirectory() as folder:
