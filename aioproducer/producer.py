@@ -8,6 +8,11 @@ import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, cast, overload
 
+# First: a second interpreter refuses the compiled core, and then has not imported `datetime`, with which CPython 3.12.1
+# and 3.13.0 end the process when both interpreters have it.
+import aioproducer._core  # noqa: F401
+
+# isort: split
 from aioproducer._callers.owners import Owner, Scope
 from aioproducer._callers.refusals import THROUGH, refusal_of
 from aioproducer._callers.threads import run_in_loop
