@@ -15,6 +15,7 @@ from aioproducer import (
     FlushReport,
     KafkaError,
     Outcome,
+    Producer,
     StateError,
 )
 from aioproducer._net.resolving import resolver  # loaded by a thread otherwise, and time stands still here
@@ -38,6 +39,15 @@ async def unknown(world: World, *, appended: bool, count: int = 1) -> list[Deliv
     deliveries = await send(world, producer, count, partition=0)
     assert await outcomes(deliveries) == {Outcome.UNKNOWN: count}
     return deliveries
+
+
+async def found_at_the_beginning(world: World, producer: Producer[Any, Any]) -> None:
+    """Send a record whose answers are dropped, and find it at offset 0."""
+    lost = world.kafka.faults.drop_answer(api="Produce", times=None)
+    deliveries = await send(world, producer, partition=0)
+    assert await outcomes(deliveries) == {Outcome.UNKNOWN: 1}
+    lost.heal()
+    assert await deliveries[0].resolve_unknown(LIMIT) == Resolution(Outcome.ACKED, 0)
 
 
 @scenario()
@@ -133,11 +143,7 @@ async def test_another_topic_before_the_record(world: World) -> None:
     world.kafka.create_topic(TOPIC, 3)
     world.rules = Rules(loss=True)
     await all_acked(await send(world, producer, partition=1))
-    lost = world.kafka.faults.drop_answer(api="Produce", times=None)
-    deliveries = await send(world, producer, partition=0)
-    assert await outcomes(deliveries) == {Outcome.UNKNOWN: 1}
-    lost.heal()
-    assert await deliveries[0].resolve_unknown(LIMIT) == Resolution(Outcome.ACKED, 0)
+    await found_at_the_beginning(world, producer)
 
 
 @scenario(runs=4)
@@ -183,11 +189,7 @@ async def test_an_unclean_election_lost_the_place(world: World) -> None:
 async def test_nothing_was_acknowledged_before(world: World) -> None:
     """A short log is read from its first record on."""
     producer = await stage(world, linger_ms=0)
-    lost = world.kafka.faults.drop_answer(api="Produce", times=None)
-    deliveries = await send(world, producer, partition=0)
-    assert await outcomes(deliveries) == {Outcome.UNKNOWN: 1}
-    lost.heal()
-    assert await deliveries[0].resolve_unknown(LIMIT) == Resolution(Outcome.ACKED, 0)
+    await found_at_the_beginning(world, producer)
 
 
 @scenario(runs=2)
