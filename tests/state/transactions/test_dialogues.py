@@ -302,6 +302,17 @@ def test_the_error_names_what_the_state_fits(answer: tuple[int, Standing], names
     assert "another producer took over" in str(error)
 
 
+def test_the_error_names_what_may_have_come_between_two_questions() -> None:
+    """The coordinator told that the transaction is open, and refused the epoch: it may have aborted it in between."""
+    current = transaction(1, State.ABORTABLE)
+    current.parts.opened = True
+    current.table.move(Event.INIT)
+    refused = IdentityAnswer(FENCED, NOBODY, BEGAN_AT)
+    played = play(initialization(current, None), [(0, Standing(*IDENTITY, "Ongoing")), refused])
+    assert type(played.error) is ProducerFencedError
+    assert "exceeded its time limit of 60 s" in str(played.error)
+
+
 def test_the_error_names_what_fits_a_late_request_too() -> None:
     """Behind a commit, a late request may have opened an empty transaction, which the coordinator has aborted at its limit."""
     current = transaction(1, State.COMMITTING)

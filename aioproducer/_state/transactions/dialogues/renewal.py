@@ -123,6 +123,8 @@ def _renew_by_asking(
             # The answer to the request that opened it, or to one that ends it, was lost, or the request was given up. The request
             # that follows ends it.
             current.parts.opened = was_open = True
+            # If it is refused, the coordinator may have aborted the transaction behind this answer.
+            is_unclear = True
         return (yield from _request(current, known))
 
     reply: Reply = yield AskForEpoch(Request.INIT_PRODUCER_ID, attempt)
