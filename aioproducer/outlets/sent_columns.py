@@ -87,7 +87,8 @@ def _own(column: Any) -> Any:
     if type(column) is list or type(column) is tuple:
         return type(column)(kept(item) for item in column)
     if type(column) is dict or type(column).__module__.partition(".")[0] in {"numpy", "pandas"}:
-        return column.copy()
+        # NaT and NA of pandas are no columns and have no copy: the call refuses them.
+        return column.copy() if hasattr(column, "copy") else column
     return column
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import sys
 import threading
 from typing import Any
 
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from aioproducer import (
@@ -18,6 +20,7 @@ from aioproducer import (
     KafkaError,
     Outcome,
     Producer,
+    RecordError,
     StateError,
 )
 from aioproducer._core import BatchDelivery, PrefixPart
@@ -502,6 +505,18 @@ async def test_columns_that_the_program_uses_again(
     await checkpoint.reached(timeout=LIMIT)
     (letter,) = kafka.records(DEAD)
     assert (letter.key, (letter.value or b"")[:9]) == (b"b", TOO_LARGE[:9])
+    await checkpoint.close()
+
+
+@pytest.mark.parametrize("missing", [pd.NaT, pd.NA], ids=str)
+async def test_a_missing_value_of_pandas_is_no_column(missing: Any, producer: Producer[Any, Any]) -> None:
+    """It is refused as by the producer."""
+    checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))
+    with pytest.raises(RecordError) as expected:
+        await producer.send_batch("one", missing)
+    with pytest.raises(RecordError, match=re.escape(str(expected.value))):
+        await checkpoint.send_batch("one", missing)
+    await checkpoint.rewind()
     await checkpoint.close()
 
 
