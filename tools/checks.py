@@ -102,6 +102,11 @@ STARTED_PROGRAMS = ("tests/cli/perf", "tests/cli/produce", "tests/examples")
 # The number of processes of pytest-xdist. Many tests wait more than they compute, so a small machine runs more than it
 # has processors.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
+# Where other checks use what is left: each further process imports all tests, for ten seconds of processor time.
+BESIDE_OTHERS = ("-n", "2", "--dist", "worksteal")
+# The check gets a quarter of a processor beside a busy one, and the rest where none is busy. The kernel may share the
+# processors among sessions first, and each check has a session of its own, so the value of the session counts.
+YIELDING = ("sh", "-c", '{ echo 5 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 5 "$@"', "yielding")
 # Tests that exercise the whole compiled core, with odd arguments and at odd moments.
 UNDER_SANITIZERS = (
     "tests/callers", "tests/core", "tests/formats", "tests/golden", "tests/runtime", "tests/state", "tests/wire",
@@ -182,11 +187,9 @@ def this_python() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def core_suite(version: str, python: str) -> Check:
+def core_suite(version: str, python: str, processes: tuple[str, ...] = ON_ALL_PROCESSORS) -> Check:
     """All tests that need neither Java nor a build of the distribution."""
-    return suite(
-        f"core suite, Python {version}", python, "-m", "not kafka and not packaging", *ON_ALL_PROCESSORS
-    )
+    return suite(f"core suite, Python {version}", python, "-m", "not kafka and not packaging", *processes)
 
 
 def collection(version: str) -> Check:
@@ -232,10 +235,9 @@ def proof_in_virtual_time() -> Check:
         *IN_VIRTUAL_TIME,
         "-m",
         "not kafka",
-        *ON_ALL_PROCESSORS,
+        *BESIDE_OTHERS,
     )
-    # A quarter of a processor beside busy tests: less would leave most of it to the end on a machine with other work.
-    check.command[:0] = ["nice", "-n", "5"]
+    check.command[:0] = YIELDING
     check.limit = 2 * 3600.0
     check.command += ["--timeout=3000", *(f"--deselect={name}" for name in IN_REAL_TIME)]
     check.effort = "all"
@@ -313,7 +315,7 @@ def python_of(version: str) -> str:
 
 def suite_elsewhere(version: str) -> Check:
     """The core suite on another Python."""
-    return without(core_suite(version, python_of(version)), left_out(version))
+    return without(core_suite(version, python_of(version), BESIDE_OTHERS), left_out(version))
 
 
 def quick() -> list[Turn]:
@@ -324,14 +326,19 @@ def quick() -> list[Turn]:
 
 def everything() -> list[Turn]:
     """The checks of `make test`."""
-    fetch = Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"])
-    classes = Check("classes of Spark", [sys.executable, "-m", "tools.spark_classes"])
     others = other_pythons()
-    # The environments mostly wait for packages.
-    environments: Turn = [[environment_elsewhere(*found), collection(found[0])] for found in others]
-    rest = side_by_side(fetch, classes, environment_of_old_spark(), *linters(), collection(this_python()))
-    preparations: Turn = [*environments, *rest]
-    here = without(core_suite(this_python(), sys.executable), PROOF_LAYERS)
+    here = without(core_suite(this_python(), sys.executable, BESIDE_OTHERS), PROOF_LAYERS)
+    # What is read or made for the checks after the first suite. One after the other: most of them wait for packages.
+    made_meanwhile: Lane = [
+        Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"]),
+        *linters(),
+        *(check for found in others for check in (environment_elsewhere(*found), collection(found[0]))),
+        environment_of_old_spark(),
+        Check("classes of Spark", [sys.executable, "-m", "tools.spark_classes"]),
+    ]
+    for check in checks_of([made_meanwhile]):
+        check.command[:0] = YIELDING
+    first: Turn = [[collection(this_python()), here], made_meanwhile]
     elsewhere = REAL_FAULTS + SPARK + EACH_VERSION
     places = [place for place in with_mark("kafka") if not place.startswith(elsewhere)]
     kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka", *places)
@@ -354,9 +361,9 @@ def everything() -> list[Turn]:
         ],
     ]
     # Tests with short time limits get the machine to themselves, but for what the proof takes of the rest.
-    others_in_turn: Lane = [here, proof_in_real_time(), [newest, between], beside]
+    others_in_turn: Lane = [first, proof_in_real_time(), [newest, between], beside]
     proof: Lane = [proof_in_virtual_time()]
-    return [preparations, [others_in_turn, proof]]
+    return [[others_in_turn, proof]]
 
 
 def proof() -> list[Turn]:

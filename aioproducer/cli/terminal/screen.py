@@ -7,7 +7,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from pathlib import Path
+from typing import IO, Protocol
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -23,11 +24,17 @@ class Meter(Protocol):
         ...
 
 
+def write_nowhere(stream: IO[str]) -> None:
+    """Lead the stream away from a place that cannot be written to: it has kept text, and would fail at the end as well."""
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
 class _Stream(Console):
     """A stream whose reader may disappear: `| head`. The work continues, as with Kafka's own tools."""
 
     def on_broken_pipe(self) -> None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+        write_nowhere(self.file)
 
 
 class Screen:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
+
+from aioproducer.cli.terminal.screen import write_nowhere
 
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -26,12 +27,8 @@ class Events:
         try:
             print(_encoded(event), file=self._out, flush=True)
         except BrokenPipeError:
-            self._write_nowhere()
+            write_nowhere(self._out)
         except OSError as error:
-            self._write_nowhere()
+            write_nowhere(self._out)
             self.failure = error
             self._failed()
-
-    def _write_nowhere(self) -> None:
-        # The stream has kept the line, and would fail with each later one and at the end of the program.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())

@@ -386,6 +386,22 @@ async def test_output_that_cannot_be_written_ends_the_run(
             await verify(job_of(**context.params), Screen())
 
 
+def test_a_line_that_cannot_be_written_leaves_no_descriptor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each event of a busy producer may fail before the program ends."""
+    out = Full(0)
+    with (tmp_path / "out").open("w") as file:
+        out.own = file.fileno()
+        monkeypatch.setattr(sys, "stdout", out)
+        descriptors = Path("/proc/self/fd")
+        events, open_before = Events(), sorted(descriptors.iterdir())
+        for _ in range(3):
+            events.tell("producer_send_success")
+        assert sorted(descriptors.iterdir()) == open_before
+        assert events.failure is not None
+
+
 @pytest.fixture
 def full() -> Iterator[TextIO]:
     """A device without room."""
