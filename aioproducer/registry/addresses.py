@@ -75,4 +75,9 @@ def path_of(*parts: str | int) -> str:
 
 def _encoded(part: str) -> str:
     # Clients and proxies take these for steps in the path.
-    return part.replace(".", "%2E") if part in {".", ".."} else quote(part, safe="")
+    if part in {".", ".."}:
+        return part.replace(".", "%2E")
+    try:
+        return quote(part, safe="")
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"a registry has no name with a lone surrogate: {part!r}") from None

@@ -335,3 +335,15 @@ def test_schemas_that_cannot_be(make: Callable[[], object], problem: str) -> Non
     """They are refused at once."""
     with pytest.raises(ConfigurationError, match=problem):
         make()
+
+
+def test_a_subject_without_bytes() -> None:
+    """It is refused by name, and nothing is asked."""
+
+    async def main() -> None:
+        registry = client_of(Scripted())
+        with pytest.raises(ConfigurationError, match=r"lone surrogate: '\\ud800'"):
+            await registry.latest("\ud800")
+        await registry.close()
+
+    play(main)
