@@ -102,7 +102,8 @@ STARTED_PROGRAMS = ("tests/cli/perf", "tests/cli/produce", "tests/examples")
 # The number of processes of pytest-xdist. Many tests wait more than they compute, so a small machine runs more than it
 # has processors.
 ON_ALL_PROCESSORS = ("-n", "4", "--dist", "worksteal")
-# Where other checks use what is left: each further process imports all tests, for ten seconds of processor time.
+# Beside checks that use the rest of the machine: each further process imports all tests, for ten seconds of processor
+# time.
 BESIDE_OTHERS = ("-n", "2", "--dist", "worksteal")
 # The check gets a quarter of a processor beside a busy one, and the rest where none is busy. The kernel may share the
 # processors among sessions first, and each check has a session of its own, so the value of the session counts.
@@ -328,7 +329,7 @@ def everything() -> list[Turn]:
     """The checks of `make test`."""
     others = other_pythons()
     here = without(core_suite(this_python(), sys.executable, BESIDE_OTHERS), PROOF_LAYERS)
-    # What is read or made for the checks after the first suite. One after the other: most of them wait for packages.
+    # The first suite needs none of these. They run one after the other, as most of them wait for packages.
     made_meanwhile: Lane = [
         Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"]),
         *linters(),
