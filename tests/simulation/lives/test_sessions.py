@@ -30,7 +30,7 @@ def test_connections_are_authenticated_again(mechanism: str, in_flight: int) -> 
         while world.now < end:
             for partition in range(3):
                 await world.ledger.send(producer, TOPIC, bytes(500), partition=partition)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.02)
         await producer.flush()
         assert producer.stats().records_retried == 0
 

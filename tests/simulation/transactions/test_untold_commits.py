@@ -28,7 +28,8 @@ A_WEEK: Final = 7 * 86_400.0
 
 
 async def _producer(world: World) -> Producer[Any, Any]:
-    producer = world.producer(transactional_id=NAME, linger_ms=0)
+    # A week of more frequent refreshes takes seconds of processor time.
+    producer = world.producer(transactional_id=NAME, linger_ms=0, metadata_max_age_ms=20_000_000)
     await producer.start()
     await producer.init_transactions()
     return producer
@@ -120,10 +121,9 @@ async def _detached(world: World) -> TransactionHandle:
 
 
 async def _end(world: World, handle: TransactionHandle, timeout: float, *, committed: bool) -> None:
-    session = world.producer()
-    await session.start()
-    facts = (handle.transactional_id, handle.producer_id, handle.epoch, handle.version)
-    await end_foreign(session._running(), facts, timeout, committed=committed)
+    async with world.producer() as session:
+        facts = (handle.transactional_id, handle.producer_id, handle.epoch, handle.version)
+        await end_foreign(session._running(), facts, timeout, committed=committed)
 
 
 async def _commit(world: World, handle: TransactionHandle, timeout: float) -> KafkaError:
