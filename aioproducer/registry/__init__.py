@@ -32,9 +32,9 @@ from aioproducer.registry.schemas import Schema as Schema
 from aioproducer.registry.schemas import SchemaId as SchemaId
 
 if TYPE_CHECKING:
-    from aioproducer.registry.avro import AvroSerializer as AvroSerializer
-    from aioproducer.registry.json_schema import JsonSerializer as JsonSerializer
-    from aioproducer.registry.protobuf import ProtobufSerializer as ProtobufSerializer
+    from aioproducer.registry.formats.avro import AvroSerializer as AvroSerializer
+    from aioproducer.registry.formats.json_schema import JsonSerializer as JsonSerializer
+    from aioproducer.registry.formats.protobuf import ProtobufSerializer as ProtobufSerializer
 
 __all__ = [
     "AvroSerializer",
@@ -52,9 +52,9 @@ __all__ = [
 
 # Each needs packages of its own.
 _SERIALIZERS: Final = {
-    "AvroSerializer": "avro",
-    "JsonSerializer": "json_schema",
-    "ProtobufSerializer": "protobuf",
+    "AvroSerializer": "formats.avro",
+    "JsonSerializer": "formats.json_schema",
+    "ProtobufSerializer": "formats.protobuf",
 }
 
 

@@ -15,8 +15,8 @@ from typing import Any, Final, Self, TypeVar
 import httpx2
 
 from aioproducer.errors import ConfigurationError, StateError
-from aioproducer.registry.addresses import parse_urls, path_of
-from aioproducer.registry.answers import (
+from aioproducer.registry.asking.addresses import parse_urls, path_of
+from aioproducer.registry.asking.answers import (
     Answer,
     read,
     to_compatible,
@@ -25,12 +25,12 @@ from aioproducer.registry.answers import (
     to_schema_id,
     to_subjects,
 )
+from aioproducer.registry.asking.conversation import Conversation, Request
+from aioproducer.registry.asking.credentials import Auth, Credentials
+from aioproducer.registry.asking.single_flight import Flight, Flights
 from aioproducer.registry.caches import Bounded, Failures, Latest
-from aioproducer.registry.conversation import Conversation, Request
-from aioproducer.registry.credentials import Auth, Credentials
 from aioproducer.registry.errors import RegistryError
 from aioproducer.registry.schemas import RegisteredSchema, Schema, SchemaId
-from aioproducer.registry.single_flight import Flight, Flights
 
 __all__ = ["Registry"]
 

@@ -15,12 +15,12 @@ from typing_extensions import TypeVar
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.records import Headers
+from aioproducer.registry.asking.single_flight import Wait, waits
 from aioproducer.registry.caches import Bounded
 from aioproducer.registry.client import Registry
 from aioproducer.registry.errors import RegistryError
 from aioproducer.registry.framings import Write, framing_of
 from aioproducer.registry.schemas import RegisteredSchema, Schema, SchemaId, SchemaType
-from aioproducer.registry.single_flight import Wait, waits
 from aioproducer.registry.subjects import subject_of
 from aioproducer.secret import Secret
 from aioproducer.serializers import NotPrepared, Part, Result

@@ -103,8 +103,8 @@ async def _schema(registry: Registry, part: PartFormat, subject: str) -> FoundSc
 
 
 def _of_protobuf(part: PartFormat, schema: Schema, referred: dict[str, str], prefix: bytes) -> FoundSchema:
+    from aioproducer.registry.formats.protobuf import message_path  # noqa: PLC0415
     from aioproducer.registry.framings import path_bytes  # noqa: PLC0415
-    from aioproducer.registry.protobuf import message_path  # noqa: PLC0415
 
     files = _files(part.descriptors) if part.descriptors is not None else _decoded(schema, referred)
     descriptor = _message(files, part.message)

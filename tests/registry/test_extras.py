@@ -16,8 +16,13 @@ from tests.repo.source import ROOT
     ("package", "module", "name", "extra"),
     [
         ("httpx2", "aioproducer.registry", "Registry", "registry"),
-        ("fastavro", "aioproducer.registry.avro", "AvroSerializer", "avro"),
-        ("google.protobuf.message", "aioproducer.registry.protobuf", "ProtobufSerializer", "protobuf"),
+        ("fastavro", "aioproducer.registry.formats.avro", "AvroSerializer", "avro"),
+        (
+            "google.protobuf.message",
+            "aioproducer.registry.formats.protobuf",
+            "ProtobufSerializer",
+            "protobuf",
+        ),
     ],
 )
 def test_a_missing_package_is_named(

@@ -17,7 +17,7 @@ import pytest
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry import Registry, RegistryError, Schema
-from aioproducer.registry.credentials import Auth
+from aioproducer.registry.asking.credentials import Auth
 from aioproducer.secret import Secret
 from aioproducer.testing import EmbeddedRegistry
 from tests.registry.scripted import ORDER, Scripted, client_of, play, refused

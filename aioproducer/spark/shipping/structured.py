@@ -232,6 +232,6 @@ def _misfits(schema: FoundSchema, values: Any, begin: int) -> dict[int, str]:
 
 @cache
 def _check(schema: FoundSchema) -> Callable[[Any], None]:
-    from aioproducer.registry.json_schema import check_of, load_validators  # noqa: PLC0415  # packages of its own
+    from aioproducer.registry.formats.json_schema import check_of, load_validators  # noqa: PLC0415  # packages of its own
 
     return check_of(load_validators(), json.loads(schema.text or "{}"), dict(schema.referred))

@@ -16,7 +16,7 @@ _mutant = Kind("registry")
 REGISTRY: Final = (
     _mutant(
         "request-in-the-context-of-a-call",
-        "registry/single_flight.py",
+        "registry/asking/single_flight.py",
         "        task = Context().run(loop.create_task, self._outcome(work), name=NAME)\n",
         "        task = loop.create_task(self._outcome(work), name=NAME)\n",
         "The spans of a request belong to one of many records, and what its context refers to stays in memory.",
@@ -24,7 +24,7 @@ REGISTRY: Final = (
     ),
     _mutant(
         "time-of-the-first-caller-for-all",
-        "registry/single_flight.py",
+        "registry/asking/single_flight.py",
         "            self.until = until\n",
         "            pass\n",
         "A call that joins a request in its last second fails after one second.",
@@ -32,7 +32,7 @@ REGISTRY: Final = (
     ),
     _mutant(
         "dead-server-is-asked-again",
-        "registry/conversation.py",
+        "registry/asking/conversation.py",
         "                self._at = (at + 1) % len(self._addresses)\n",
         "                self._at = at\n",
         "The second server of a registry is of no use.",
@@ -40,7 +40,7 @@ REGISTRY: Final = (
     ),
     _mutant(
         "refusals-are-shown-with-secrets",
-        "registry/answers.py",
+        "registry/asking/answers.py",
         "refused the request: {hide(message)}",
         "refused the request: {message}",
         "A registry that repeats the token in its refusal puts it into the log of the program.",

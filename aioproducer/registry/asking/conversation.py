@@ -11,14 +11,14 @@ import attrs
 import httpx2
 
 from aioproducer.errors import text_of
-from aioproducer.registry.answers import Answer, error_of, retry_after
+from aioproducer.registry.asking.answers import Answer, error_of, retry_after
 from aioproducer.registry.errors import RegistryError
 
 if TYPE_CHECKING:
     import ssl
 
-    from aioproducer.registry.addresses import Address
-    from aioproducer.registry.credentials import Credentials
+    from aioproducer.registry.asking.addresses import Address
+    from aioproducer.registry.asking.credentials import Credentials
 
 __all__ = ["Conversation", "Deadline", "Request"]
 

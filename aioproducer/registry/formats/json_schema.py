@@ -9,11 +9,11 @@ from typing import Any, Final, TypeAlias
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
+from aioproducer.registry.formats.to_dict import Plain, conversion
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Schema, advice_about, given_schema
 from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
-from aioproducer.registry.to_dict import Plain, conversion
 
 __all__ = ["JsonSerializer", "check_of", "load_validators"]
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
+from aioproducer.registry.formats.to_dict import Plain
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Reference, Schema
 from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
-from aioproducer.registry.to_dict import Plain
 
 try:
     from google.protobuf.message import Message

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from aioproducer.errors import ConfigurationError
-from aioproducer.registry.addresses import Address
+from aioproducer.registry.asking.addresses import Address
 from aioproducer.registry.errors import RegistryError
 from aioproducer.secret import Secret
 

@@ -1,0 +1,1 @@
+"""Questions to a registry over HTTP, and the reading of its answers."""

@@ -1,0 +1,1 @@
+"""Avro, JSON and Protobuf: an object to the bytes of its schema."""
