@@ -30,7 +30,7 @@ from aioproducer.registry.asking.credentials import Auth, Credentials
 from aioproducer.registry.asking.single_flight import Flight, Flights
 from aioproducer.registry.caches import Bounded, Failures, Latest
 from aioproducer.registry.errors import RegistryError
-from aioproducer.registry.schemas import RegisteredSchema, Schema, SchemaId
+from aioproducer.registry.schemas import RegisteredSchema, Schema, SchemaId, check_number
 
 __all__ = ["Registry"]
 
@@ -178,7 +178,7 @@ class Registry:
 
     async def schema(self, id: int) -> Schema:  # noqa: A002 - the name in the interface of a registry
         """The schema with an id."""
-        _check_number("id", id)
+        check_number("id", id)
         return (await self.schema_by_id(id))[0]
 
     async def schema_by_id(self, number: int) -> tuple[Schema, uuid.UUID | None]:
@@ -197,7 +197,7 @@ class Registry:
     async def version(self, subject: str, n: int) -> RegisteredSchema:
         """A version of a subject."""
         _check_subject(subject)
-        _check_number("n", n)
+        check_number("n", n)
         request = Request("GET", path_of("subjects", subject, "versions", n))
         return await self._asked(("version", subject, n), request, to_registered)
 
@@ -262,7 +262,7 @@ class Registry:
         """Whether a schema is compatible with a version of a subject."""
         _check_question(subject, schema)
         if not isinstance(version, str):
-            _check_number("version", version)
+            check_number("version", version)
         path = path_of("compatibility", "subjects", subject, "versions", version)
         request = Request("POST", path, _body(schema))
         return await self._asked(("compatible", subject, schema, version), request, to_compatible)
@@ -344,11 +344,6 @@ def _check_question(subject: object, schema: object, normalize: object = False) 
 def _check_subject(subject: object) -> None:
     if not isinstance(subject, str):
         raise ConfigurationError(f"the subject must be a str, not {type(subject).__name__}")
-
-
-def _check_number(name: str, number: object) -> None:
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise ConfigurationError(f"{name} must be a number, not {type(number).__name__}")
 
 
 def _check_numbers(timeout: float, cache_size: int, latest_ttl: float) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "SchemaId",
     "SchemaType",
     "advice_about",
+    "check_number",
     "given_schema",
 ]
 
@@ -40,8 +41,13 @@ def _check_text(_schema: object, attribute: Any, text: Any) -> None:
 
 
 def _check_version(_reference: object, _attribute: object, version: Any) -> None:
-    if isinstance(version, bool) or not isinstance(version, int):
-        raise ConfigurationError(f"version of a reference is a number, not {type(version).__name__}")
+    check_number("the version of a reference", version)
+
+
+def check_number(name: str, number: object) -> None:
+    """Refuse what is no whole number, by name."""
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ConfigurationError(f"{name} must be a number, not {type(number).__name__}")
 
 
 @attrs.frozen
