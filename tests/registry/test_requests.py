@@ -301,6 +301,7 @@ def test_a_silent_server_is_named() -> None:
         ({"urls": "http://h:99999"}, "not a URL"),
         ({"urls": "http://h/?a=b"}, "query"),
         ({"urls": 7}, "urls"),
+        ({"urls": memoryview(bytes(4)).cast("B", (2, 2))}, "urls"),
         ({"timeout": 0}, "timeout"),
         ({"timeout": float("nan")}, "timeout"),
         ({"cache_size": 0}, "cache_size"),
