@@ -337,9 +337,7 @@ def everything() -> list[Turn]:
         environment_of_old_spark(),
         Check("classes of Spark", [sys.executable, "-m", "tools.spark_classes"]),
     ]
-    for check in checks_of([made_meanwhile]):
-        check.command[:0] = YIELDING
-    first: Turn = [[collection(this_python()), here], made_meanwhile]
+    first: Turn = [[collection(this_python()), here, proof_in_real_time()], made_meanwhile]
     elsewhere = REAL_FAULTS + SPARK + EACH_VERSION
     places = [place for place in with_mark("kafka") if not place.startswith(elsewhere)]
     kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka", *places)
@@ -362,7 +360,7 @@ def everything() -> list[Turn]:
         ],
     ]
     # Tests with short time limits get the machine to themselves, but for what the proof takes of the rest.
-    others_in_turn: Lane = [first, proof_in_real_time(), [newest, between], beside]
+    others_in_turn: Lane = [first, [newest, between], beside]
     proof: Lane = [proof_in_virtual_time()]
     return [[others_in_turn, proof]]
 
