@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 PREFIX: Final = "kafka."
 FAIL: Final = "fail"
-# Spark's own option, which arrives with the others.
-OF_SPARK: Final = frozenset({"checkpointlocation"})
+# Spark's own options, which arrive with the others: `queryName()` sets one as well.
+OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 OURS: Final = (
     "topic", "includeheaders", "delivery", "sink.id", "write.id", "marker.topic", "ledger.topic", "on.error", "secrets.folders", "secrets.env",
     *OPTIONS,

@@ -17,7 +17,7 @@ CANARY = "canary-7f3a"
 
 def test_the_defaults() -> None:
     """The defaults: at least once, headers included, an unwritable row fails the write."""
-    options = read_options(SERVER | {"topic": "t", "checkpointlocation": "/tmp/x"})
+    options = read_options(SERVER | {"topic": "t", "checkpointlocation": "/tmp/x", "queryname": "q"})
     assert (options.topic, options.guarantee, options.includes_headers) == (
         "t",
         Guarantee.AT_LEAST_ONCE,
