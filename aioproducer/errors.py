@@ -299,6 +299,7 @@ class MetadataTimeoutError(_WaitingError, TimeoutError):
 
     `cause` is the brokers' error for the topic (a `BrokerError` with its code), or the error of a connection.
     `partition_count` is the number of partitions of the topic, if the requested partition is not one of them.
+    `confirmed`: the brokers were asked because of this call, and do not have this partition.
     """
 
     retriable = True
@@ -310,10 +311,12 @@ class MetadataTimeoutError(_WaitingError, TimeoutError):
         message: str | None = None,
         *,
         partition_count: int | None = None,
+        confirmed: bool = False,
         waited: float | None = None,
         **facts: Unpack[Facts],
     ) -> None:
         self.partition_count = partition_count
+        self.confirmed = confirmed
         super().__init__(message, waited=waited, **facts)
 
     def _facts(self) -> Iterator[str]:

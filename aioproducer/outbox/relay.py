@@ -115,6 +115,9 @@ class Relay:
             await ended(task)
         if self._error is not None:
             raise self._error
+        if not task.cancelled():
+            # The log of the program may have raised.
+            task.result()
 
     async def close(self, timeout: float | None = None) -> None:
         """Read no further rows, wait for the sent ones, delete acknowledged ones, and give the lock back.
@@ -122,12 +125,8 @@ class Relay:
         After `timeout` seconds (default: the producer's `close_timeout_ms`), rows without an outcome stay in the table.
         A store that does not answer then gets one second more.
         """
-        given: Any = timeout
-        limit = self._producer.config.close_timeout_ms / 1000 if given is None else given
-        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= math.inf:
-            raise ConfigurationError(
-                f"timeout must be a number of seconds, at least 0, not {type(timeout).__name__}"
-            )
+        _check_seconds(timeout)
+        limit = self._producer.config.close_timeout_ms / 1000 if timeout is None else timeout
         self._signals.stop()
         task = self._task
         if task is None:
@@ -154,7 +153,7 @@ class Relay:
                 pause = await self._try_once()
             except RelayStoppedError as stopped:
                 self._error = stopped.error
-                log.error("outbox: the relay has stopped: %s", stopped.error)  # noqa: TRY400  # of one record
+                log.error("outbox: the relay was stopped by %s: %s", stopped.by, stopped.error)  # noqa: TRY400  # of one record
                 return
             await self._signals.pause(pause)
 
@@ -257,6 +256,15 @@ def _is_cancelled() -> bool:
     """Whether this task was cancelled; a store may raise a CancelledError of its own."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _check_seconds(timeout: Any) -> None:
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise ConfigurationError(f"timeout must be a number of seconds, not {type(timeout).__name__}")
+    if not 0 <= timeout <= math.inf:
+        raise ConfigurationError(f"timeout must be a number of seconds of 0 or more, not {timeout}")
 
 
 def _problems_of_producer(producer: Any) -> list[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Coroutine, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from aioproducer import Delivery
@@ -12,7 +14,7 @@ from aioproducer.errors import KafkaError, StateError
 from aioproducer.outbox.flight import Flight
 from aioproducer.outbox.rows import Row, record_of, record_without_headers
 from aioproducer.outbox.signals import ended, first_of
-from aioproducer.outbox.verdicts import is_certain, is_of_the_record
+from aioproducer.outbox.verdicts import is_certain, is_of_the_record, is_of_the_time, lacks_its_partition
 
 if TYPE_CHECKING:
     from aioproducer.outbox.signals import Signals
@@ -35,6 +37,8 @@ log: Final = logging.getLogger("aioproducer")
 PAGES: Final = 4
 # Any other exception of a user's object is a failure, after which the relay begins again.
 END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
+# Refused timestamps are logged at this interval, in seconds: each row may have one.
+LOG_INTERVAL: Final = 10.0
 
 
 class LockLostError(Exception):
@@ -50,11 +54,15 @@ class DeadLetterFailedError(Exception):
 
 
 class RelayStoppedError(Exception):
-    """The relay cannot go on, for the reason that `error` tells."""
+    """The relay cannot go on, for the reason that `error` tells; `by` names the row that cannot be written."""
 
-    def __init__(self, error: KafkaError) -> None:
+    def __init__(self, error: KafkaError, row: Row | None = None) -> None:
         super().__init__(error)
-        self.error = error
+        self.error, self.by = error, "its producer"
+        if row is not None:
+            # The rows of a batch have one error.
+            self.error, self.by = copy(error), f"row {row.id}"
+            self.error.add_note(f"row {row.id} of the outbox")
 
 
 class Backoff:
@@ -103,6 +111,11 @@ class Session:
         self._asked_at = self._now()
         # Rows up to this id are sent one at a time: a broker has refused one of them, and did not tell which.
         self._singly_until: int | None = None
+        # The partitions, by topic and number, that the brokers did not have in the last attempt.
+        self._missing: frozenset[tuple[str, int | None]] = frozenset()
+        # Rows whose timestamp a broker has refused: they are sent with the present time.
+        self._untimely: set[int] = set()
+        self._logged_at = -math.inf
         self.deleted = 0
 
     async def run(self) -> None:
@@ -139,6 +152,8 @@ class Session:
         rows = await self._store.read(limit, self._flight.ids)
         if is_first:
             self._flight.keep_only([row.id for row in rows])
+        # The store may have taken long to answer.
+        await self._check_lock()
         if self._singly_until is not None and (not rows or rows[0].id > self._singly_until):
             self._singly_until = None
             return True
@@ -163,7 +178,7 @@ class Session:
             record.value,
             key=record.key,
             partition=record.partition,
-            timestamp=record.timestamp,
+            timestamp=None if row.id in self._untimely else record.timestamp,
             headers=record.headers,
         )
         try:
@@ -187,6 +202,17 @@ class Session:
             await ended(task)
         if not task.cancelled():
             task.result()
+
+    async def _with_lock(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this while the lock is held; its loss cancels the work."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                await asyncio.wait([task], timeout=self._poll)
+                await self._check_lock()
+        finally:
+            await ended(task)
+        task.result()
 
     # -- waiting
 
@@ -222,6 +248,7 @@ class Session:
     async def _delete(self, ids: Sequence[int]) -> None:
         await self._store.delete(ids)
         self._flight.deleted(ids)
+        self._untimely.difference_update(ids)
         self.deleted += len(ids)
 
     async def _begin_again(self) -> None:
@@ -229,35 +256,57 @@ class Session:
         await self._landed()
         await self.delete_acked()
         failed = self._flight.take_failed()
-        never = [(row, error) for row, error in failed if is_of_the_record(error)]
-        # A refusal of a broker is certain of a row that was sent alone: another program may use the producer, and a record of
-        # its own be in the same batch.
-        was_alone = self._singly_until is not None
-        certain = [each for each in never if is_certain(each[1]) or was_alone]
+        untimely = [each for each in failed if self._is_untimely(*each)]
+        never = [each for each in failed if is_of_the_record(each[1]) and not self._is_untimely(*each)]
+        certain = [each for each in (*never, *self._without_partition(failed)) if self._is_certain(each[1])]
+        if untimely:
+            self._send_without_time(untimely)
         if certain:
             for row, error in certain:
+                await self._check_lock()
                 await self._set_aside(row, error)
             self._backoff.reset()
         elif never:
             self._singly_until = never[-1][0].id
-        else:
+        elif not untimely:
             await self._back_off(failed)
+
+    def _is_certain(self, error: KafkaError) -> bool:
+        # A refusal of a broker is certain of a row that was sent alone: another program may use the producer, and a record of
+        # its own be in the same batch.
+        return self._singly_until is not None or is_certain(error) or lacks_its_partition(error)
+
+    def _without_partition(self, failed: list[tuple[Row, KafkaError]]) -> list[tuple[Row, KafkaError]]:
+        """The rows whose partition the brokers did not have in the attempt before either: one of them may be outdated."""
+        lacking = [each for each in failed if lacks_its_partition(each[1])]
+        before, self._missing = self._missing, frozenset(_place_of(row) for row, _ in lacking)
+        return [each for each in lacking if _place_of(each[0]) in before]
+
+    def _is_untimely(self, row: Row, error: KafkaError) -> bool:
+        return is_of_the_time(error) and row.timestamp is not None and row.id not in self._untimely
+
+    def _send_without_time(self, untimely: list[tuple[Row, KafkaError]]) -> None:
+        """Send these rows with the present time: the clock of the database may be wrong, or the row be too old."""
+        self._untimely.update(row.id for row, _ in untimely)
+        self._backoff.reset()
+        if self._now() >= self._logged_at + LOG_INTERVAL:
+            self._logged_at = self._now()
+            row, error = untimely[0]
+            log.warning(
+                "outbox: the broker refuses the timestamps of %d rows, from row %d on; sent again with the present time: %s",
+                len(untimely),
+                row.id,
+                error,
+            )
 
     async def _set_aside(self, row: Row, error: KafkaError) -> None:
         if self._dead_letters is None:
-            raise RelayStoppedError(error) from error
+            raise RelayStoppedError(error, row) from error
         try:
             record = record_of(row)
         except KafkaError:
             record = record_without_headers(row)
-        try:
-            put = await self._dead_letters.put(record, error)
-            if isinstance(put, Delivery):
-                await put
-        except (asyncio.CancelledError, *END_OF_THE_PROGRAM):
-            raise
-        except BaseException as failure:
-            raise DeadLetterFailedError(failure) from failure
+        await self._with_lock(_put(self._dead_letters, record, error))
         await self._delete([row.id])
 
     async def _back_off(self, failed: list[tuple[Row, KafkaError]]) -> None:
@@ -278,3 +327,19 @@ class Session:
 
 async def _until(task: asyncio.Task[Any]) -> None:
     await asyncio.wait([task])
+
+
+async def _put(letters: DeadLetterOutlet, record: Record[Any, Any], error: KafkaError) -> None:
+    """Write the dead letter of a record."""
+    try:
+        put = await letters.put(record, error)
+        if isinstance(put, Delivery):
+            await put
+    except (asyncio.CancelledError, *END_OF_THE_PROGRAM):
+        raise
+    except BaseException as failure:
+        raise DeadLetterFailedError(failure) from failure
+
+
+def _place_of(row: Row) -> tuple[str, int | None]:
+    return row.topic, row.partition

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from aioproducer import (
     ConfigurationError,
     DeliveryError,
     KafkaError,
+    MetadataTimeoutError,
     Producer,
     Record,
     RecordError,
@@ -20,7 +22,7 @@ from aioproducer import (
 from aioproducer.outbox import ID_HEADER, Relay, RelayStats, Row, Store
 from aioproducer.outlets import DeadLetters
 from aioproducer.testing import EmbeddedKafka, MockProducer
-from tests.net.support import until
+from tests.net.support import LIMIT, until
 from tests.outbox.memory import BrokenStoreError, MemoryStore, Table
 
 
@@ -299,7 +301,139 @@ async def test_a_topic_that_is_not_there_is_no_fault_of_the_record(
     assert letters.put_aside == []
 
 
+async def test_a_partition_that_does_not_exist_holds_up_no_other_row(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """Its rows are set aside when the brokers have confirmed it twice; a topic without this partition is no reason to wait."""
+    for number in range(6):
+        table.add("four", b"v", partition=4 if number % 2 else 3)
+    table.add("one", b"v")
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters) as relay:
+        await until(lambda: not table.rows)
+        assert relay.error is None
+    assert letters.ids == [2, 4, 6]
+    assert isinstance(letters.put_aside[0][1], MetadataTimeoutError)
+    assert ids(kafka, "four") == [1, 3, 5]
+    assert ids(kafka) == [7]
+
+
+async def test_a_partition_that_does_not_exist_stops_a_relay_without_dead_letters(
+    producer: Producer[Any, Any], table: Table, store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its error and the log name the row."""
+    table.add("four", b"v", partition=0)
+    table.add("four", b"v", partition=4)
+    async with asyncio.timeout(LIMIT):
+        with pytest.raises(MetadataTimeoutError, match="the partition does not exist") as caught:
+            await Relay(producer, store).run()
+    assert caught.value.__notes__ == ["row 2 of the outbox"]
+    assert "the relay was stopped by row 2" in caplog.text
+    assert list(table.rows) == [2]
+
+
+async def test_a_partition_that_is_added_meanwhile(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """One answer of a broker that does not know it yet is not enough."""
+    table.add("one", b"v", partition=1)
+    letters = Letters()
+    relay = Relay(producer, store, dead_letters=letters)
+    async with relay:
+        await until(lambda: relay.stats().pending == 1)
+        kafka.add_partitions("one", 2)
+        await until(lambda: not table.rows)
+    assert letters.put_aside == []
+    assert ids(kafka, "one", 1) == [1]
+
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize("ahead", [2 * HOUR, -2 * HOUR])
+async def test_a_database_clock_that_is_wrong_sets_no_row_aside(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore, ahead: int
+) -> None:
+    """Rows whose timestamp the broker refuses are sent with the present time, in order; others keep their own."""
+    kafka.create_topic("timed", 1, message_timestamp_before_max_ms=HOUR)
+    wall = time.time_ns() // 1_000_000
+    for number in range(30):
+        table.add("timed", b"v", timestamp=wall - 5_000 if number % 3 == 0 else wall + ahead)
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters, batch=7) as relay:
+        await until(lambda: not table.rows)
+        assert relay.error is None
+    assert letters.put_aside == []
+    assert ids(kafka, "timed") == list(range(1, 31))
+    for number, record in enumerate(kafka.records("timed")):
+        if number % 3 == 0:
+            assert record.timestamp == wall - 5_000
+        else:
+            assert 0 <= record.timestamp - wall < 60_000
+
+
+async def test_a_topic_that_takes_no_present_time_either(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The clock of this machine is wrong: its rows go to the dead letters with the time that they have."""
+    kafka.faults.error("INVALID_TIMESTAMP", topic="one", times=3)
+    table.add("one", b"v", timestamp=1234)
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters):
+        await until(lambda: not table.rows)
+    assert [record.timestamp for record, _ in letters.put_aside] == [1234]
+
+
 # -- the lock
+
+
+async def test_a_read_that_outlasts_the_lock_is_not_sent(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The answer of the store comes when another relay has the lock."""
+    table.add("one", b"v")
+    reading, answer = asyncio.Event(), asyncio.Event()
+
+    async def step(name: str) -> None:
+        if name == "read":
+            reading.set()
+            await answer.wait()
+
+    store.step = step
+    async with Relay(producer, store, poll=0.01) as relay:
+        await reading.wait()
+        other = table.owner = MemoryStore(table)
+        # The lock is looked at again when the last answer is so old.
+        await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=0.02)
+        answer.set()
+        await until(lambda: not relay.stats().active)
+        assert relay.stats().sent == 0
+        await other.release()
+        await until(lambda: not table.rows)
+    assert ids(kafka) == [1]
+
+
+async def test_a_dead_letter_that_takes_long_keeps_the_lock(
+    producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The store is asked again and again: a lease would end. When the lock is lost, the dead letter is withdrawn."""
+    table.add("one", large())
+    cancelled = asyncio.Event()
+
+    class Slow(Letters):
+        async def put(self, record: Record[Any, Any], error: KafkaError) -> Any:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+
+    async with Relay(producer, store, poll=0.01, dead_letters=Slow()) as relay:
+        await until(lambda: store.calls.count("acquire") == 5)
+        assert relay.stats().active
+        table.owner = MemoryStore(table)
+        await until(lambda: not relay.stats().active)
+        assert cancelled.is_set()
+        assert list(table.rows) == [1]
 
 
 async def test_the_second_relay_takes_over(
@@ -494,6 +628,40 @@ async def test_a_relay_may_be_cancelled_at_any_await(
     assert list(dict.fromkeys(ids(kafka))) == list(range(1, 31))
 
 
+@pytest.mark.parametrize("is_second", [False, True])
+@pytest.mark.parametrize("turn", range(1, 24, 4))
+async def test_close_may_be_cancelled_at_any_await(
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    table: Table,
+    store: MemoryStore,
+    turn: int,
+    is_second: bool,
+) -> None:
+    """The relay ends with it and gives its lock back; a second call of close() waits for that."""
+    held = kafka.faults.delay(before=True, times=1)
+    for _ in range(30):
+        table.add("one", b"v")
+    relay = Relay(producer, store, batch=7)
+    running = asyncio.ensure_future(relay.run())
+    await held.reached()
+    closing = asyncio.ensure_future(relay.close())
+    second = asyncio.ensure_future(relay.close()) if is_second else None
+    for at in range(turn):
+        if at == turn // 2:
+            held.release()
+        await asyncio.sleep(0)
+    closing.cancel()
+    held.release()
+    await asyncio.wait([closing, running, *([second] if second else [])])
+    assert running.exception() is None
+    assert table.owner is None
+    assert not relay.stats().active
+    async with Relay(producer, MemoryStore(table)):
+        await until(lambda: not table.rows)
+    assert list(dict.fromkeys(ids(kafka))) == list(range(1, 31))
+
+
 async def test_an_exception_in_the_block_closes_the_relay(
     producer: Producer[Any, Any], table: Table, store: MemoryStore
 ) -> None:
@@ -543,6 +711,19 @@ def test_numbers_are_checked(store: MemoryStore, options: dict[str, Any]) -> Non
     """The error names the option."""
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         Relay(Producer("localhost:9092", gapless=True), store, **options)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "text"), [(-1, "0 or more, not -1"), ("1", "not str"), (True, "not bool")]
+)
+async def test_the_timeout_of_close_is_checked(
+    producer: Producer[Any, Any], store: MemoryStore, timeout: Any, text: str
+) -> None:
+    """Before the relay is asked to end."""
+    async with Relay(producer, store) as relay:
+        with pytest.raises(ConfigurationError, match=f"timeout must be a number of seconds.*{text}"):
+            await relay.close(timeout)
+        await until(lambda: relay.stats().active)
 
 
 async def test_the_producer_must_run(store: MemoryStore) -> None:

@@ -62,6 +62,7 @@ def no_such_partition(
         topic=topic,
         partition=partition,
         partition_count=count,
+        confirmed=confirmed,
         waited=waited,
         cause=BrokerError(advice, code=code, name=describe(code)),
     )

@@ -23,18 +23,20 @@ _SHOWN = 3
 def check_timestamps(topic: Topic, index: int, header: BatchHeader, batch: bytes, wall: int) -> None:
     """Refuse records too far in the past or the future, unless the broker sets their timestamps.
 
-    The header shows whether any record can be out of range; only then are the records parsed.
+    The header shows whether any record can be too far in the future, and not whether one is too old: the records are
+    parsed for the former, and where the topic has a limit for the past.
     """
     oldest, newest = wall - topic.timestamp_before_max_ms, wall + topic.timestamp_after_max_ms
-    if topic.log_append_time or (header.max_timestamp <= newest and header.base_timestamp >= oldest):
+    if topic.log_append_time or (header.max_timestamp <= newest and oldest <= 0):
         return
     errors = tuple(
         (i, _OUT_OF_RANGE.format(record.timestamp, i, oldest, newest))
         for i, record in enumerate(_parsed(topic, index, batch))
         if not oldest <= record.timestamp <= newest
     )
-    told = "One or more records have been rejected due to invalid timestamp"
-    raise RefusedRecords(ErrorCode.INVALID_TIMESTAMP, told, told=told, record_errors=errors, by_log=True)
+    if errors:
+        told = "One or more records have been rejected due to invalid timestamp"
+        raise RefusedRecords(ErrorCode.INVALID_TIMESTAMP, told, told=told, record_errors=errors, by_log=True)
 
 
 def check_records(topic: Topic, index: int, batch: bytes, *, always: bool) -> None:
