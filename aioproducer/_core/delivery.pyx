@@ -19,7 +19,7 @@ from aioproducer._core.records cimport ACKED, PENDING, Batch, BatchObserver, fai
 from aioproducer.outcome import Outcome
 
 from aioproducer._core.records import OUTCOMES as _OUTCOMES
-from aioproducer.errors import ConfigurationError, KafkaError
+from aioproducer.errors import ConfigurationError, KafkaError, StateError
 from aioproducer.records import BatchResult, RecordMetadata, Resolution, TimestampType, Timings
 
 cdef extern from "platform.h":

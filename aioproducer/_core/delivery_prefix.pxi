@@ -224,8 +224,12 @@ cdef class AckedPrefix:
         if self._refuses:
             self._refuse()
         if type(delivery) is Delivery:
+            if outcome_now(<Delivery>delivery) == PENDING:
+                self._check_loop((<Delivery>delivery)._batch.loop)
             self._note_delivery(<Delivery>delivery, self._marked)
         elif isinstance(delivery, BatchDelivery):
+            if not delivery.done():
+                self._check_loop((<BatchDelivery>delivery)._loop)
             self._note_many(<BatchDelivery>delivery, self._marked)
         else:
             raise TypeError(f"watch() takes a Delivery or a BatchDelivery, not {type(delivery).__name__}")
@@ -247,6 +251,12 @@ cdef class AckedPrefix:
 
     def _refuse(self):
         raise NotImplementedError
+
+    cdef int _check_loop(self, loop) except -1:
+        # The outcome would come in the thread of the other loop.
+        if loop is not None and self._loop is not None and loop is not self._loop:
+            raise StateError("the delivery belongs to another event loop: watch it by a checkpoint of its own loop")
+        return 0
 
     # -- the records of calls
 

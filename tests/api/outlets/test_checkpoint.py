@@ -606,6 +606,97 @@ async def test_another_loop_and_thread(producer: Producer[Any, Any]) -> None:
     assert "another event loop" in str(errors[0])
 
 
+async def test_a_delivery_of_another_loop(producer: Producer[Any, Any]) -> None:
+    """Its outcome would come in another thread: `watch` refuses it, and takes it when it has its outcome."""
+    checkpoint: Checkpoint[int] = Checkpoint(producer)
+    deliveries: list[Any] = []
+    is_sent, may_end = threading.Event(), threading.Event()
+
+    async def send() -> None:
+        async with MockProducer(auto_complete=False) as other:
+            deliveries.append(await other.send("one", b"0"))
+            deliveries.append(await other.send_batch("one", [b"1"]))
+            is_sent.set()
+            await asyncio.to_thread(may_end.wait)
+            other.complete_all()
+
+    thread = threading.Thread(target=asyncio.run, args=[send()])
+    thread.start()
+    try:
+        await asyncio.to_thread(is_sent.wait)
+        for delivery in deliveries:
+            with pytest.raises(StateError, match="belongs to another event loop"):
+                checkpoint.watch(delivery)
+        checkpoint.mark(0)
+        assert checkpoint.position == 0
+    finally:
+        may_end.set()
+        await asyncio.to_thread(thread.join)
+    for delivery in deliveries:
+        checkpoint.watch(delivery)
+    checkpoint.mark(1)
+    assert checkpoint.position == 1
+    await checkpoint.close()
+
+
+@pytest.mark.parametrize("letters", [False, True])
+@pytest.mark.parametrize("name", ["send", "reached", "rewind", "close", "block"])
+@pytest.mark.parametrize("count", range(0, 12, 2))
+async def test_a_call_may_be_cancelled_at_any_await(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], name: str, letters: bool, count: int
+) -> None:
+    """The checkpoint goes on, or is closed; nothing is saved before it is acknowledged."""
+    saved: list[int] = []
+    outlet = DeadLetters(producer, DEAD) if letters else None
+    checkpoint: Checkpoint[int, Any] = Checkpoint(producer, saved.append, every=0, dead_letters=outlet)
+    held = kafka.faults.delay(before=True, times=None)
+    delivery = await checkpoint.send("one", b"0")
+    checkpoint.mark(0)
+
+    async def block() -> None:
+        async with checkpoint:
+            await checkpoint.send("one", b"1")
+            checkpoint.mark(1)
+
+    async def send() -> None:
+        await checkpoint.send("four", b"1", partition=0)
+
+    calls = {
+        "send": send,
+        "reached": checkpoint.reached,
+        "rewind": checkpoint.rewind,
+        "close": checkpoint.close,
+        "block": block,
+    }
+    task = asyncio.ensure_future(calls[name]())
+    await turns(count)
+    task.cancel()
+    if name == "block":
+        # Its end waits for the record, and may be cancelled as well.
+        await turns(count)
+        task.cancel()
+    async with asyncio.timeout(LIMIT):
+        await asyncio.wait([task])
+    assert saved == []
+    assert position_of(checkpoint) is None
+    held.release()
+    kafka.faults.heal()
+    await delivery.wait()
+    if name in ("close", "block") and repr(checkpoint).startswith("<Checkpoint closed"):
+        await checkpoint.close(timeout=LIMIT)
+        assert set(saved) <= {0}
+        return
+    if checkpoint.error is None:
+        await checkpoint.send("one", b"2")
+        checkpoint.mark(2)
+    else:
+        await checkpoint.rewind()
+        checkpoint.mark(2)
+    await checkpoint.reached(timeout=LIMIT)
+    await checkpoint.close(timeout=LIMIT)
+    assert saved[-1] == 2
+
+
 def test_wrong_arguments() -> None:
     """They are refused where they are given."""
     producer: Producer = Producer("localhost:1")

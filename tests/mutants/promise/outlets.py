@@ -78,6 +78,14 @@ OUTLETS: Final = (
         f"{_CHECKPOINT}::test_a_withdrawn_record_stops_it",
     ),
     _mutant(
+        "delivery-of-another-loop-is-watched",
+        "_core/delivery_prefix.pxi",
+        "        if loop is not None and self._loop is not None and loop is not self._loop:\n",
+        "        if False:\n",
+        "The marks of a checkpoint move in the thread of another loop, beside the calls of its own.",
+        f"{_CHECKPOINT}::test_a_delivery_of_another_loop",
+    ),
+    _mutant(
         "two-saves-at-once",
         "outlets/saving.py",
         "        if self._task is None and self._newest()",
