@@ -1,6 +1,6 @@
 # Two commands do all of their own set-up: `make demo` and `make test`. See `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark near check lint format test proof trace mutants soak bench bench-spark floors clean
+.PHONY: help demo demo-spark demo-pipeline near check lint format test proof trace mutants soak bench bench-spark floors clean
 MINUTES ?= 60
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
@@ -20,6 +20,9 @@ demo: ## 200,000 records into an embedded Kafka, read back and verified
 
 demo-spark: ## DataFrames into an embedded Kafka through Spark, exactly once, audited: a table and a picture
 	@mkdir -p build && $(full) examples/spark_pipeline.py build/spark-report.png
+
+demo-pipeline: ## a pipeline on a Spark cluster of two workers, killed on its way, audited: a table and a picture
+	@mkdir -p build && $(full) -m examples.pipeline.demo build/pipeline-report.png
 
 near: ## the tests near FILE="a.py b.py", or near all that differs from main (on main: from the last commit)
 	@$(dev) -m tools.near $(FILE)

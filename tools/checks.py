@@ -39,6 +39,8 @@ SPARK_CLUSTERS = ("tests/spark/clusters",)
 SPARK_FAULTS = ("tests/spark/faults",)
 SHORT_SPARK_FAULTS = ("tests/spark/faults/test_stream_faults.py",)
 SPARK_BENCHMARKS = ("tests/spark/test_benchmarks.py",)
+# A pipeline in a session of the tests, and in `make proof` on a cluster whose parts are killed.
+SPARK_PIPELINE = ("tests/spark/pipeline",)
 # Programs beside the library, and documents: `make near` runs their tests for an edit of theirs, `make test` all of
 # them.
 BESIDE_THE_LIBRARY = (
@@ -373,7 +375,10 @@ def proof() -> list[Turn]:
         f"properties, Python {this_python()}", sys.executable, "-m", "hypothesis and not kafka",
         "--hypothesis-profile=proof", *(f"--ignore={folder}" for folder in PROOF_LAYERS),
     )  # fmt: skip
-    kafka, spark = real_faults("proof"), spark_suite("Spark at length", SPARK_FAULTS + SPARK_BENCHMARKS)
+    kafka, spark = (
+        real_faults("proof"),
+        spark_suite("Spark at length", SPARK_FAULTS + SPARK_PIPELINE + SPARK_BENCHMARKS),
+    )
     kafka.command += [ROTATIONS, *EACH_VERSION]
     benchmarks = suite(f"benchmarks, Python {this_python()}", sys.executable, *BENCHMARKS)
     for check in (layers, properties, kafka, spark, benchmarks):
