@@ -45,7 +45,7 @@ def _check_version(_reference: object, _attribute: object, version: Any) -> None
 
 
 def check_number(name: str, number: object) -> None:
-    """Refuse what is no whole number, by name."""
+    """Refuse anything but a whole number, by name."""
     if isinstance(number, bool) or not isinstance(number, int):
         raise ConfigurationError(f"{name} must be a number, not {type(number).__name__}")
 

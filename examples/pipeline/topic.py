@@ -62,7 +62,7 @@ class TopicSource(DataSource):
 
 
 class Topic:
-    """What the batch and the stream do alike."""
+    """The common part of the batch and of the stream."""
 
     def __init__(self, options: dict[str, str]) -> None:
         given = {name.lower(): value for name, value in options.items()}
