@@ -203,6 +203,15 @@ def test_a_place_for_bytes_is_that_of_one_connection() -> None:
     assert bytes(frame) == b"1234"
 
 
+def test_a_connection_without_a_buffer_gives_none_back() -> None:
+    """Behind a large frame it has none: its stand-in would be the buffer of two connections."""
+    buffers = ReceiveBuffers(SMALL)
+    large = bytes(4 * SMALL)
+    assert feed(FrameAssembler("b", FRAME_LIMIT, buffers), framed(large)) == [large]
+    places = [FrameAssembler("b", FRAME_LIMIT, buffers).writable() for _ in range(3)]
+    assert [len(place) for place in places] == [SMALL] * 3
+
+
 def test_a_closed_connection_keeps_and_gives_no_buffer() -> None:
     """A handler may close its connection while it reads a frame: the frame stays as it is, and no buffer is taken any more."""
     buffers = ReceiveBuffers(SMALL)

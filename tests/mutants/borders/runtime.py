@@ -90,7 +90,7 @@ RUNTIME: Final = (
         "            self._require_open()\n            setup_timeout",
         "            setup_timeout",
         "A call for other producers' transactions opens a connection of a closed producer, and goes on to its time limit.",
-        "tests/simulation/transactions/test_calls_beside_a_close.py::test_a_call_ends_with_its_producer",
+        "tests/simulation/transactions/test_calls_beside_a_close.py",
     ),
     _mutant(
         "task-in-a-cancelled-group",

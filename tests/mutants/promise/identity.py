@@ -66,7 +66,7 @@ IDENTITY: Final = (
         "return (self.sequence + self.record_count) % SEQUENCE_MODULUS",
         "return self.sequence + self.record_count",
         "After 2**31 records of a partition the sequence number leaves 32 bits (M14; aiokafka's comment in place of a check).",
-        _SEQUENCES,
+        "tests/scenarios/test_c_codes.py::test_c14_the_numbers_wrap",
     ),
     _mutant(
         "an-epoch-after-the-last",

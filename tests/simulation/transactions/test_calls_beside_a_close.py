@@ -44,6 +44,26 @@ def test_a_call_ends_with_its_producer(api: str, *, of_session: bool) -> None:
     simulate(play, 1)
 
 
+def test_a_call_ends_with_its_producer_while_its_brokers_are_down() -> None:
+    """It does not go on to dial them."""
+
+    async def play(world: World) -> None:
+        world.kafka.faults.error("COORDINATOR_LOAD_IN_PROGRESS", api="InitProducerId", times=None)
+        session = Coordinators(world.kafka.bootstrap_servers)
+        await session.__aenter__()
+        call = asyncio.ensure_future(session.fence(["another"], timeout=LIMIT))
+        await asyncio.sleep(1)
+        for broker in world.kafka.brokers:
+            await world.kafka.faults.stop_broker(broker.id)
+        await session.__aexit__(None, None, None)
+        closed_at = world.now
+        with pytest.raises(StateError, match="closed while this call went on"):
+            await call
+        assert world.now - closed_at < LIMIT / 10
+
+    simulate(play, 1)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_commit_whose_session_is_closed(version: int) -> None:
     """It was executed, and its answer was lost: the end of the session does not say that nothing was committed."""

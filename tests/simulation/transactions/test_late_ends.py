@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -143,34 +144,48 @@ def _without_the_second_partition(world: World) -> None:
     world.kafka.create_topic(TOPIC, 1)
 
 
-def test_a_partition_that_is_no_more_keeps_nobody_from_a_new_epoch() -> None:
-    """On version 1 the partition cannot be added to the transaction: `init_transactions()` does not wait for that."""
+def _coordinator_that_loads(world: World) -> None:
+    world.kafka.faults.error("COORDINATOR_LOAD_IN_PROGRESS", api="AddPartitionsToTxn", times=None)
+
+
+HINDRANCES = pytest.mark.parametrize("hinder", [_without_the_second_partition, _coordinator_that_loads])
+"""On version 1 the partition cannot be added to the transaction: it does not exist, or its coordinator never gets ready."""
+
+
+@HINDRANCES
+def test_a_partition_that_cannot_be_added_keeps_nobody_from_a_new_epoch(
+    hinder: Callable[[World], None],
+) -> None:
+    """`init_transactions()` does not wait for that."""
 
     async def play(world: World) -> None:
         producer = await _stage(world)
         await _committed_late(world, producer, b"a")
         await producer.partitions_for(TOPIC)
-        _without_the_second_partition(world)
+        hinder(world)
         await producer.begin_transaction()
         await producer.send(TOPIC, b"nowhere", partition=1)
         with pytest.raises(CommitOutcomeUnknownError):
             await producer.commit_transaction(timeout=1)
         await producer.init_transactions(timeout=5)
+        world.kafka.faults.heal()
         async with producer.transaction():
             await producer.send(TOPIC, b"b", partition=0)
-        assert _seen(world) == [b"b"]
+        assert _seen(world)[-1:] == [b"b"]
+        assert b"nowhere" not in _seen(world)
 
     simulate(play, 1, transaction_version=1)
 
 
-def test_a_partition_that_is_no_more_ends_with_its_transaction() -> None:
+@HINDRANCES
+def test_a_partition_that_cannot_be_added_ends_with_its_transaction(hinder: Callable[[World], None]) -> None:
     """After the record's time the coordinator gets no further request, and the other buffered records end."""
 
     async def play(world: World) -> None:
         producer = await _stage(world, delivery_timeout_ms=3_000)
         await _committed_late(world, producer, b"a")
         await producer.partitions_for(TOPIC)
-        _without_the_second_partition(world)
+        hinder(world)
         await producer.begin_transaction()
         await producer.send(TOPIC, b"nowhere", partition=1)
         await asyncio.sleep(4)
