@@ -25,6 +25,8 @@ COLOURS: Final = dict(
 MOST_COLOURS: Final = 10
 # The number of faulty sources in the picture.
 MOST_SOURCES: Final = 20
+# The height of the names of all partitions together, in points.
+POINTS_OF_ALL_NAMES: Final = 90.0
 # A shorter time gives no meaningful rate.
 SECONDS_OF_A_RATE: Final = 1.0
 NOTHING_WRONG: Final = "nothing wrong"
@@ -153,7 +155,8 @@ def _of_damage(damage: Damage) -> str:
 
 
 def _draw_places(axes: Any, pieces: Sequence[Piece], names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), names)
+    # Lines of this size do not overlap in the height of the axes.
+    axes.set_yticks(range(len(names)), names, fontsize=min(10.0, POINTS_OF_ALL_NAMES / max(len(names), 1)))
     axes.set_ylim(-0.5, max(len(names), 1) - 0.5)
     found = False
     for kind, colour in COLOURS.items():

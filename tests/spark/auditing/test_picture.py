@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,16 @@ def test_partitions_without_records() -> None:
     assert "orders-3" in text
     # More than the labels have room for.
     assert "11 of 12 have none" in words(verdict_of(a_piece(1), partitions=12))
+
+
+def test_the_names_of_many_partitions_do_not_overlap() -> None:
+    """They get smaller."""
+    verdict = verdict_of(*(a_piece(partition) for partition in range(15)), partitions=15)
+    figure: Any = drawn(verdict, verdict.pieces)
+    figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in figure.axes[-1].get_yticklabels()]
+    assert len(boxes) == 15
+    assert all(upper.y0 >= lower.y1 - 1 for lower, upper in itertools.pairwise(boxes))
 
 
 def test_what_is_lost_and_doubled_is_drawn() -> None:
