@@ -141,9 +141,11 @@ def properties_of(path: Path) -> dict[str, str]:
     except OSError as error:
         raise ConfigurationError(f"{path}: reading the file failed: {error.strerror}", cause=error) from error
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{path}: not UTF-8; write other characters as \\uXXXX") from None
+        why = "not UTF-8; write other characters as \\uXXXX"
     except ValueError as error:
-        raise ConfigurationError(f"{path}: {error}") from None
+        why = str(error)
+    # Behind the handlers: those errors have the contents of the file, and their frames the passwords.
+    raise ConfigurationError(f"{path}: {why}")
 
 
 def _with_one_level(properties: Mapping[str, Any], override: str | None) -> dict[str, Any]:

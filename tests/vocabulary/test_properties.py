@@ -15,6 +15,7 @@ from aioproducer.config.refused import refuses_kafka
 from aioproducer.config.table import DERIVED, SAME
 from aioproducer.errors import ConfigurationError
 from aioproducer.serializers import string
+from tests.reports import kept, report
 from tests.seeds import fresh_seed
 
 HERE = Path(__file__).parent
@@ -106,6 +107,25 @@ def test_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     path.write_bytes("client.id=zähler\n".encode("latin-1"))
     with pytest.raises(ConfigurationError, match="not UTF-8"):
         ProducerConfig.from_properties(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"client.id=z\xe4hler", "not UTF-8"),
+        (b"client.id=\\u12", "four hexadecimal digits"),
+        (b"client.id=\\ud800", "incomplete surrogate"),
+    ],
+    ids=["Latin-1", "a short escape", "half a pair"],
+)
+def test_an_error_about_a_file_keeps_no_password(line: bytes, problem: str, tmp_path: Path) -> None:
+    """Neither in its text, nor in the errors and frames that it keeps."""
+    path = tmp_path / "client.properties"
+    path.write_bytes(b"sasl.password=CANARY\n" + line + b"\n")
+    with pytest.raises(ConfigurationError, match=problem) as caught:
+        ProducerConfig.from_properties(path)
+    assert "CANARY" not in report(caught.value)
+    assert all(b"CANARY" not in repr(each.args).encode() for each in kept(caught.value))
 
 
 def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:

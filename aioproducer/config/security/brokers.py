@@ -52,7 +52,9 @@ def _broker(value: Any) -> AllowedBroker:
     if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
         return value
     if not isinstance(value, str):
-        if not callable(value) or isinstance(value, type) or inspect.iscoroutinefunction(value):
+        # A coroutine is true, whatever it would return.
+        call = value if inspect.isroutine(value) else getattr(value, "__call__", value)  # noqa: B004
+        if not callable(value) or isinstance(value, type) or inspect.iscoroutinefunction(call):
             raise ValueError("must be host names, networks, and functions of host and port")
         return value  # type: ignore[no-any-return]  # its result is read as True or False
     try:

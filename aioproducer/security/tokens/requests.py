@@ -71,7 +71,9 @@ def token_in(answer: Answer, now: float) -> Token | Refusal:
 
 def _basic(client_id: str, secret: Secret, *, is_urlencoded: bool) -> str:
     parts = (client_id, secret.reveal())
-    text = ":".join(map(quote_plus, parts) if is_urlencoded else parts)
+    # An error of the encoding would have the secret. `SecretEnv` may give a surrogate for a byte that is not UTF-8.
+    encoded = (quote_plus(part, errors="surrogatepass") for part in parts)
+    text = ":".join(encoded if is_urlencoded else parts)
     return f"Basic {base64.b64encode(text.encode(errors='surrogatepass')).decode()}"
 
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from aioproducer import AuthenticationError, ConfigurationError, ProducerConfig, SecretFile
+from aioproducer import AuthenticationError, ConfigurationError, ProducerConfig, SecretEnv, SecretFile
 from aioproducer._net.log import log_of
 from aioproducer._net.securing import token_endpoint
 from aioproducer._net.securing.configured import renewal_of
@@ -116,6 +116,25 @@ async def test_the_encoding_of_id_and_secret(
     await source(settings).credentials()
     encoded = server.requests[0].partition("Basic ")[2].partition("\r\n")[0]
     assert base64.b64decode(encoded).decode() == ("a%3Ab:%C3%BC+%2B" if is_encoded else "a:b:ü +")
+
+
+@pytest.mark.parametrize("is_encoded", [False, True])
+async def test_a_secret_with_a_byte_that_is_not_utf_8(
+    server: TokenServer, authority: Authority, is_encoded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment has a surrogate for it. It is sent, and no error has the secret."""
+    monkeypatch.setenv("ODD_SECRET", "caf\udce9")
+    settings = config(
+        server,
+        authority,
+        sasl_oauthbearer_client_credentials_client_id="a",
+        sasl_oauthbearer_client_credentials_client_secret=SecretEnv("ODD_SECRET"),
+        sasl_oauthbearer_header_urlencode=is_encoded,
+    )
+    await source(settings).credentials()
+    encoded = server.requests[0].partition("Basic ")[2].partition("\r\n")[0]
+    found = base64.b64decode(encoded).decode(errors="surrogatepass")
+    assert found == ("a:caf%ED%B3%A9" if is_encoded else "a:caf\udce9")
 
 
 async def test_a_jaas_string_and_a_secret_file(

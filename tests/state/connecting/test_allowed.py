@@ -92,7 +92,14 @@ async def later(host: str, port: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("allowed", [[], "", ",", 5, [5], "a b", "10.0.0.1/8", b"x", later, [str]])
+class Later:
+    """An object that is called like that."""
+
+    async def __call__(self, host: str, port: int) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("allowed", [[], "", ",", 5, [5], "a b", "10.0.0.1/8", b"x", later, Later(), [str]])
 def test_values_that_cannot_be(allowed: Any) -> None:
     """They are refused with the forms that are accepted."""
     with pytest.raises(ConfigurationError, match="allowed_brokers"):
