@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import errno
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -30,6 +31,8 @@ __all__ = ["converse", "converse_in_use", "in_a_thread"]
 
 R = TypeVar("R")
 T = TypeVar("T")
+NO_THREAD: Final = "can't start new thread"
+"""The text of Python's error."""
 
 
 async def converse(connection: Connection, dialogue: Dialogue[T], *, timeout: float) -> T:
@@ -64,8 +67,18 @@ async def converse_in_use(
 
 
 async def in_a_thread(function: Callable[[], R]) -> R:
-    """Call a function in a separate thread: shared threads may be busy with blocking jobs, or shut down."""
-    return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+    """Call a function in a separate thread: shared threads may be busy with blocking jobs, or shut down.
+
+    OSError if the system has no room for a thread now: callers try again after it.
+    """
+    limiter = anyio.CapacityLimiter(1)
+    try:
+        return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
+    except RuntimeError as error:
+        # The interpreter has no class of its own for it.
+        if str(error) != NO_THREAD:
+            raise
+    raise OSError(errno.EAGAIN, NO_THREAD)
 
 
 class _Holding:

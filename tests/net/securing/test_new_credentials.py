@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import threading
 import traceback
 from pathlib import Path
 from typing import Any
@@ -333,3 +334,24 @@ async def test_e16_a_token_ends_and_its_provider_fails(fault: str, monkeypatch: 
                 await deliveries[-1]
             await require_all_written_once(kafka, producer, deliveries)
     assert calls == 4
+
+
+async def test_a_system_without_room_for_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SCRAM derives its key in a thread. A connection that cannot have one is tried again."""
+    start, refusals = threading.Thread.start, 0
+
+    def refuse_once(thread: threading.Thread) -> None:
+        nonlocal refusals
+        if not refusals:
+            refusals += 1
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    async with EmbeddedKafka(1, users={"alice": "first"}) as kafka:
+        kafka.create_topic("t", 1)
+        monkeypatch.setattr(threading.Thread, "start", refuse_once)
+        async with Producer(
+            kafka.bootstrap_servers, **PLAIN | {"sasl_mechanism": "SCRAM-SHA-256"}
+        ) as producer:
+            assert (await producer.send_and_wait("t", b"1")).offset == 0
+    assert refusals == 1

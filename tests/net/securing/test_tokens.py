@@ -199,6 +199,25 @@ async def test_a_provider_that_raises_anything(error: BaseException) -> None:
         await source(provide, Clock()).credentials()
 
 
+async def test_a_provider_that_cancels_its_own_task() -> None:
+    """It fails as one that raises: nothing else is cancelled, and the next connection asks it again."""
+    calls = 0
+
+    async def provide() -> Token:
+        nonlocal calls
+        calls += 1
+        task = asyncio.current_task()
+        if calls == 1 and task is not None:
+            task.cancel()
+        return Token("t", clock.now + 3600)
+
+    clock = Clock()
+    tokens = source(provide, clock)
+    with pytest.raises(AuthenticationError, match="was cancelled"):
+        await tokens.credentials()
+    assert (await tokens.credentials()).token.reveal() == "t"
+
+
 async def test_a_provider_that_cannot_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that suppresses its cancellation is left alone, and the next authentication calls again."""
     monkeypatch.setattr(calling, "LONGEST_CALL", 0.01)
