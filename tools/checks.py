@@ -361,7 +361,7 @@ def everything() -> list[Turn]:
             spark_suite("Spark under faults", SHORT_SPARK_FAULTS),
         ],
     ]
-    # Tests with short time limits get the machine to themselves, but for what the proof takes of the rest.
+    # Tests with short time limits share the machine with one preparation at a time, and with what the proof takes of the rest.
     others_in_turn: Lane = [first, [newest, between], beside]
     proof: Lane = [proof_in_virtual_time()]
     return [[others_in_turn, proof]]

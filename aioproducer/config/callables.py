@@ -10,7 +10,15 @@ import attrs
 
 from aioproducer.errors import ConfigurationError
 
-__all__ = ["Interceptors", "Listeners", "Partitioner", "Serializer", "Tracer", "check_progress"]
+__all__ = [
+    "Interceptors",
+    "Listeners",
+    "Partitioner",
+    "Serializer",
+    "Tracer",
+    "check_progress",
+    "gives_coroutine",
+]
 
 
 def _refuse_class(value: Any) -> None:
@@ -18,9 +26,14 @@ def _refuse_class(value: Any) -> None:
         raise ValueError(f"{value.__name__} is a class: pass an instance, {value.__name__}(…)")
 
 
-def _refuse_coroutine(value: Any, what: str) -> None:
+def gives_coroutine(value: Any) -> bool:
+    """Whether a call of it gives a coroutine, which is true whatever it would return."""
     call = value if inspect.isroutine(value) else getattr(value, "__call__", value)  # noqa: B004
-    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(call):
+    return inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(call)
+
+
+def _refuse_coroutine(value: Any, what: str) -> None:
+    if gives_coroutine(value):
         raise ValueError(f"{what} cannot be a coroutine function: its caller cannot await")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import ipaddress
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
+
+from aioproducer.config.callables import gives_coroutine
 
 __all__ = ["AllowedBroker", "Brokers"]
 
@@ -52,9 +53,7 @@ def _broker(value: Any) -> AllowedBroker:
     if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
         return value
     if not isinstance(value, str):
-        # A coroutine is true, whatever it would return.
-        call = value if inspect.isroutine(value) else getattr(value, "__call__", value)  # noqa: B004
-        if not callable(value) or isinstance(value, type) or inspect.iscoroutinefunction(call):
+        if not callable(value) or isinstance(value, type) or gives_coroutine(value):
             raise ValueError("must be host names, networks, and functions of host and port")
         return value  # type: ignore[no-any-return]  # its result is read as True or False
     try:

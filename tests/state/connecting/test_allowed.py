@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -99,7 +100,9 @@ class Later:
         return False
 
 
-@pytest.mark.parametrize("allowed", [[], "", ",", 5, [5], "a b", "10.0.0.1/8", b"x", later, Later(), [str]])
+@pytest.mark.parametrize(
+    "allowed", [[], "", ",", 5, [5], "a b", "10.0.0.1/8", b"x", later, Later(), partial(later), [str]]
+)
 def test_values_that_cannot_be(allowed: Any) -> None:
     """They are refused with the forms that are accepted."""
     with pytest.raises(ConfigurationError, match="allowed_brokers"):
