@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import ssl
+import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from blockbuster import blockbuster_ctx
 
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.dialing import SOFTWARE_VERSION, dial
+from aioproducer._net.connecting.security import SecurityProtocol
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.api_versions import ApiVersionsRequest
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
@@ -438,3 +440,16 @@ async def test_every_cut_of_the_opening_answer_is_an_error(listen: Listen) -> No
             await dial(at("127.0.0.1", peer.port), CONFIG)
     connection = await dial(at("127.0.0.1", peer.port), CONFIG)
     connection.close()
+
+
+@pytest.mark.parametrize("error", [OverflowError("canary"), MemoryError(), LookupError("canary")])
+async def test_an_error_of_any_kind_ends_an_attempt_alone(listen: Listen, error: Exception) -> None:
+    """Of another package, or of code of the user: its text and its frames may have a secret."""
+
+    async def broken() -> ssl.SSLContext:
+        raise error
+
+    peer = await listen(serve)
+    with pytest.raises(BrokerUnavailableError, match=f"the attempt raised {type(error).__name__}") as caught:
+        await dial(at("127.0.0.1", peer.port), CONFIG, SecurityProtocol(broken))
+    assert "canary" not in "".join(traceback.format_exception(caught.value))

@@ -16,8 +16,10 @@ from aioproducer.errors import BrokerUnavailableError
 from tests.connection.peer import Peer
 from tests.connection.test_authenticating import CANARY, Broker
 from tests.connection.test_pairing import Listen
+from tests.net.support import turns
 
 LIMIT = 30.0
+ADDRESS = ("127.0.0.1", 9092)
 SETTINGS: dict[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
     "allow_plaintext_credentials": True,
@@ -92,7 +94,7 @@ class Waits:
 async def failing(refusals: Refusals, error: Exception) -> None:
     """One attempt."""
     with pytest.raises(type(error)):
-        async with refusals.attempt():
+        async with refusals.attempt(ADDRESS):
             raise error
 
 
@@ -107,10 +109,10 @@ async def test_the_pauses_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(waits.seconds) == len(expected)
     for seconds, middle in zip(waits.seconds, expected, strict=True):
         assert 0.75 * middle <= seconds <= 1.2 * middle
-    async with refusals.attempt():
+    async with refusals.attempt(ADDRESS):
         pass
     waits.seconds.clear()
-    async with refusals.attempt():
+    async with refusals.attempt(ADDRESS):
         pass
     assert waits.seconds == []
 
@@ -130,7 +132,7 @@ async def test_other_failures_do_not_hold_up_the_producer(
     waits = Waits(monkeypatch)
     refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
     await failing(refusals, error)
-    async with refusals.attempt():
+    async with refusals.attempt(ADDRESS):
         pass
     assert waits.seconds == []
 
@@ -155,7 +157,7 @@ async def test_a_refusal_is_that_of_all_attempts_that_wait(monkeypatch: pytest.M
 
     async def attempt() -> None:
         nonlocal begun
-        async with refusals.attempt():
+        async with refusals.attempt(ADDRESS):
             begun += 1
             await asyncio.sleep(0)
             raise refused
@@ -174,11 +176,11 @@ async def test_an_attempt_whose_time_is_over_is_not_made() -> None:
     loop = asyncio.get_running_loop()
     refusals = Refusals(loop, random.Random(1))
     await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
-    async with refusals.attempt_before(loop.time() + 0.01) as has_turn:
+    async with refusals.attempt_before(ADDRESS, loop.time() + 0.01) as has_turn:
         assert not has_turn
     assert refusals.are_pending
     refusals.forget()
-    async with refusals.attempt_before(loop.time() + LIMIT) as has_turn:
+    async with refusals.attempt_before(ADDRESS, loop.time() + LIMIT) as has_turn:
         assert has_turn
 
 
@@ -186,12 +188,12 @@ async def test_one_attempt_at_a_time() -> None:
     """Behind a refusal the attempts of several brokers wait for one another."""
     refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
     await failing(refusals, AuthenticationError("no", reason="mechanism", code=33))
-    refusals.not_before = 0.0
+    refusals._not_before = 0.0
     inside = most = 0
 
     async def attempt() -> None:
         nonlocal inside, most
-        async with refusals.attempt():
+        async with refusals.attempt(ADDRESS):
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0)
@@ -214,7 +216,77 @@ async def test_new_credentials_end_the_pause() -> None:
     assert not refusals.are_pending
 
 
+async def test_new_credentials_end_the_wait_for_the_turn() -> None:
+    """The attempt that has the turn may be one at a broker that does not answer."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
+    answered, begun = asyncio.Event(), asyncio.Event()
+
+    async def unanswered() -> None:
+        async with refusals.attempt(ADDRESS):
+            begun.set()
+            await answered.wait()
+
+    refusals._not_before = 0.0
+    refusals._refused.clear()
+    async with asyncio.timeout(LIMIT):
+        first = asyncio.create_task(unanswered())
+        await begun.wait()
+        second = asyncio.create_task(succeed(refusals))
+        await turns(3)
+        assert not second.done()
+        refusals.forget()
+        await second
+        answered.set()
+        await first
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+async def test_an_answer_to_former_credentials_says_nothing_of_the_new_ones(*, is_refused: bool) -> None:
+    """A refusal makes no pause, and a success ends none."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refused = AuthenticationError("no", reason="credentials", code=58)
+    answered, begun = asyncio.Event(), asyncio.Event()
+
+    async def late() -> None:
+        async with refusals.attempt(ADDRESS):
+            begun.set()
+            await answered.wait()
+            if is_refused:
+                raise refused
+
+    former = asyncio.create_task(late())
+    await begun.wait()
+    refusals.forget()
+    if not is_refused:
+        await failing(refusals, refused)
+    answered.set()
+    await asyncio.wait([former])
+    assert isinstance(former.exception(), AuthenticationError) is is_refused
+    assert refusals.are_pending is not is_refused
+
+
+async def test_an_address_has_a_pause_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A success at another address ends that of the others alone."""
+    waits = Waits(monkeypatch)
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    other = ("127.0.0.1", 9093)
+    for expected in (0, 1, 2, 4, 8, 16, 30, 30):
+        waits.seconds.clear()
+        await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
+        assert 0.75 * expected <= sum(waits.seconds) <= 1.2 * expected
+        async with refusals.attempt(other):
+            pass
+        waits.seconds.clear()
+        async with refusals.attempt(other):
+            pass
+        assert waits.seconds == []
+    refusals.forget_address(ADDRESS)
+    await succeed(refusals)
+    assert waits.seconds == []
+
+
 async def succeed(refusals: Refusals) -> None:
     """One attempt that is not refused."""
-    async with refusals.attempt():
+    async with refusals.attempt(ADDRESS):
         pass

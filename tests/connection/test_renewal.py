@@ -37,6 +37,11 @@ from tests.net.support import turns
 LIMIT = 30.0
 
 
+def as_early_as_allowed(session: AuthenticatedSession, _chance: float, _delay: float) -> float:
+    """The time of a renewal."""
+    return session.began_at + 1.1
+
+
 class ShortSessions(Broker):
     """Grants sessions of so many seconds."""
 
@@ -254,7 +259,7 @@ async def test_a_renewal_that_fails_in_an_unknown_way_leaves_no_connection_behin
         yield from Await("the request for credentials", broken)
 
     # As early as is allowed: on a busy machine a short session may end before its renewal begins.
-    monkeypatch.setattr(AuthenticatedSession, "renew_at", lambda session, _chance: session.began_at)
+    monkeypatch.setattr(AuthenticatedSession, "renew_at", as_early_as_allowed)
     connection, ended = await connected(ShortSessions(4.0), listen, first_plainly(unusual))
     async with asyncio.timeout(LIMIT):
         with pytest.raises(BrokerUnavailableError):
@@ -282,7 +287,7 @@ async def test_credentials_that_come_after_the_end_of_the_session(
         yield from Await("the request for credentials", late)
         yield from Ask(SaslHandshakeRequest("PLAIN"), 1)
 
-    monkeypatch.setattr(AuthenticatedSession, "renew_at", lambda session, _chance: session.began_at)
+    monkeypatch.setattr(AuthenticatedSession, "renew_at", as_early_as_allowed)
     broker = ShortSessions(60.0)
     connection, ended = await connected(broker, listen, first_plainly(slow))
     await ask(connection)
@@ -293,6 +298,38 @@ async def test_credentials_that_come_after_the_end_of_the_session(
         credentials.set_result(None)
         await ended.wait()
     assert broker.seen.count("SaslHandshake") == 1
+
+
+async def test_a_connection_that_is_being_replaced_is_not_renewed(
+    listen: Listen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It takes no request any more, thus no authentication either: that is no failure, and no WARNING says so."""
+    loop = asyncio.get_running_loop()
+    fetching: asyncio.Future[asyncio.Future[None]] = loop.create_future()
+
+    async def late() -> None:
+        fetching.set_result(loop.create_future())
+        await fetching.result()
+
+    def slow() -> Any:
+        yield from Await("the request for credentials", late)
+        yield from Ask(SaslHandshakeRequest("PLAIN"), 1)
+
+    monkeypatch.setattr(AuthenticatedSession, "renew_at", as_early_as_allowed)
+    broker = SlowAnswers(60.0)
+    connection, ended = await connected(broker, listen, first_plainly(slow))
+    async with asyncio.timeout(LIMIT):
+        asked = asyncio.create_task(ask(connection))
+        credentials = await fetching
+        connection.departure.leave_when_answered()
+        credentials.set_result(None)
+        await turns(10)
+        assert not ended.is_set()
+        broker.released.set()
+        await asked
+        await ended.wait()
+    assert connection.traffic.authentication_failures == 0
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_requests_in_flight_do_not_count_against_a_renewal(listen: Listen) -> None:
@@ -318,7 +355,7 @@ async def test_a_connection_that_ends_in_a_renewal_leaves_no_task(
     listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its session may have ten minutes left."""
-    monkeypatch.setattr(AuthenticatedSession, "renew_at", lambda session, _chance: session.began_at)
+    monkeypatch.setattr(AuthenticatedSession, "renew_at", as_early_as_allowed)
     broker = ShortSessions(60.0)
     connection, ended = await connected(broker, listen)
     await ask(connection)
@@ -418,7 +455,7 @@ async def test_an_end_at_an_earlier_request_is_no_end_of_the_authentication(
         yield from Await("the request for credentials", note)
         yield from Ask(SaslHandshakeRequest("PLAIN"), 1)
 
-    monkeypatch.setattr(AuthenticatedSession, "renew_at", lambda session, _chance: session.began_at)
+    monkeypatch.setattr(AuthenticatedSession, "renew_at", as_early_as_allowed)
     broker = EndsAtARequest(60.0)
     connection, ended = await connected(broker, listen, first_plainly(again))
     request = asyncio.ensure_future(ask(connection))

@@ -24,7 +24,7 @@ async def test_renewals_follow_one_another() -> None:
 
     async def renew() -> None:
         until = loop.time() + 0.3
-        async with pacing.turn(0.3), refusals.attempt_before(until) as has_turn:
+        async with pacing.turn(0.3), refusals.attempt_before(("127.0.0.1", 9092), until) as has_turn:
             begun.append(has_turn)
             await asyncio.sleep(0)
             if has_turn:

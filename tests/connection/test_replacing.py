@@ -59,3 +59,21 @@ def test_a_loop_that_was_closed_first() -> None:
     replaced = loop.run_until_complete(begin())
     loop.close()
     replaced.end()
+
+
+async def test_a_connection_that_was_being_opened_is_replaced_as_well() -> None:
+    """It may have the former credentials; one whose attempt began later has the new ones."""
+    first, second = waiting(), waiting()
+    connections: dict[Any, tuple[str, int]] = {}
+    replaced = replacement(asyncio.get_running_loop(), connections)
+    before = replaced.changes
+    replaced.begin()
+    await turns(3)
+    for connection, changes in ((first, before), (second, replaced.changes)):
+        connections[connection] = ADDRESS
+        replaced.opened(connection, changes)
+    await turns(3)
+    first.departure.leave_when_answered.assert_called_once()
+    second.departure.leave_when_answered.assert_not_called()
+    replaced.end()
+    await turns(2)

@@ -109,6 +109,7 @@ def test_errors_load_errors() -> None:
 # The settings of a plain producer exclude these, or only calls that it may never make need them.
 UNUSED: Final = {
     "aioproducer._net.securing.protocol",
+    "aioproducer._net.securing.sources",
     "aioproducer._net.tls",
     "aioproducer._net.transactions.transactions",
     "aioproducer._state.transactions.current",

@@ -188,7 +188,7 @@ def _surroundings(loop: NetworkedLoop, rng: random.Random) -> Iterator[None]:
     with (
         mock.patch("aioproducer._calls.lifecycle.Clock", return_value=loop.clock),
         mock.patch("aioproducer._calls.lifecycle.random", chance),
-        mock.patch("aioproducer._net.securing.protocol.time", wall_clock),
+        mock.patch("aioproducer._net.securing.sources.time", wall_clock),
         mock.patch("anyio.to_thread.run_sync", run_sync),
         mock.patch("hashlib.pbkdf2_hmac", _derived_key),
         mock.patch("aioproducer._net.connecting.dialing.look_up", loop.network.look_up),

@@ -128,7 +128,9 @@ class Addresses:
     def free_at(self, address: tuple[str, int]) -> float:
         """When this address may be dialed; infinite while it is being dialed."""
         known = self.at(*address)
-        return math.inf if known.dialing.locked() else max(known.not_before, self._refusals.not_before)
+        return (
+            math.inf if known.dialing.locked() else max(known.not_before, self._refusals.not_before(address))
+        )
 
     async def dial(self, endpoint: BrokerEndpoint) -> Connection:
         """A new connection, when it is this caller's turn and the pause is over."""
@@ -140,7 +142,8 @@ class Addresses:
             self._require_open()
             setup_timeout = self._setup_timeout.after(address.failures, self._rng)
             try:
-                async with self._refusals.attempt():
+                async with self._refusals.attempt(endpoint.address):
+                    changes = self._replacement.changes
                     connection = await dial(
                         endpoint,
                         self._config,
@@ -166,11 +169,13 @@ class Addresses:
             self.features = connection.versions.features
             self._features_epoch = connection.versions.features_epoch
         self._open[connection] = endpoint.address
-        self._replacement.note()
+        self._replacement.opened(connection, changes)
         connection.add_close_callback(partial(self._closed, address))
         if self._security.authenticate is not None:
             self._renewal.watch(
-                connection, partial(self._security.authenticate, endpoint, connection.versions)
+                connection,
+                endpoint.address,
+                partial(self._security.authenticate, endpoint, connection.versions),
             )
         return connection
 
@@ -210,6 +215,7 @@ class Addresses:
             is_idle = place not in used and not address.dialing.locked()
             if is_idle and address.not_before + FORGET_AFTER <= now:
                 del self._known[place]
+                self._refusals.forget_address(place)
 
     def connected(self) -> set[tuple[str, int]]:
         """The addresses that a connection is open to. For any thread."""

@@ -157,7 +157,20 @@ class Attempts:
     network: Network
 
     async def connect(self, address: str, limit: float) -> Connection:
-        """A connection that is ready for requests, within `limit` seconds."""
+        """A connection that is ready for requests, within `limit` seconds.
+
+        Code of the user and of other packages may raise anything. Such an error ends this attempt alone, and its text and its
+        frames, which may have a secret, are not kept.
+        """
+        try:
+            return await self._ready(address, limit)
+        except (OSError, KafkaError):
+            raise
+        except Exception as error:  # noqa: BLE001  # see above
+            kind = type(error).__name__
+        raise BrokerUnavailableError(f"the attempt raised {kind}", broker=self.endpoint.name)
+
+    async def _ready(self, address: str, limit: float) -> Connection:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit
         connection = await self._connected(address, limit)

@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import attrs
 
 from aioproducer._state.backoff import Backoff
 from aioproducer.errors import AuthenticationError, KafkaError
@@ -23,78 +24,128 @@ _PAUSE: Final = Backoff(1.0, 30.0)
 _OF_CREDENTIALS: Final = frozenset(("credentials", "mechanism"))
 
 
+@attrs.frozen
+class _Refused:
+    """The refusals of one address since its last success."""
+
+    count: int = 0
+    not_before: float = -math.inf
+
+
+_NEVER: Final = _Refused()
+
+
 class Refusals:
     """One attempt at a time for all addresses, from a refusal of the credentials to the next success.
 
     The result of an attempt is that of all that wait for their turn meanwhile: with a pause for each of them, callers
-    would wait for minutes for an error that is known.
+    would wait for minutes for an error that is known. An address that goes on refusing what others accept has a growing pause
+    of its own. An attempt with credentials that have changed since has no effect on the attempts with the new ones.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rng: Random) -> None:
         self._loop = loop
         self._rng = rng
-        self._turn = asyncio.Lock()
         self._count = 0
+        self._not_before = -math.inf
         self._newest: KafkaError | None = None
-        self._forgotten = asyncio.Event()
-        self.not_before = -math.inf
+        self._refused: dict[tuple[str, int], _Refused] = {}
+        # How often the credentials have changed.
+        self._changes = 0
+        self._is_taken = False
+        # Set, and replaced, when the turn is over and when the credentials have changed.
+        self._moved = asyncio.Event()
 
     @property
     def are_pending(self) -> bool:
         """Whether the newest attempt was refused."""
         return self._count > 0
 
+    def not_before(self, address: tuple[str, int]) -> float:
+        """The end of the pause of this address."""
+        return max(self._not_before, self._refused.get(address, _NEVER).not_before)
+
     def forget(self) -> None:
-        """The credentials have changed: the next attempt is made at once."""
-        self._count, self.not_before = 0, -math.inf
-        self._forgotten.set()
-        self._forgotten = asyncio.Event()
+        """The credentials have changed: the next attempt is made at once, also by those that wait."""
+        self._changes += 1
+        self._count, self._not_before = 0, -math.inf
+        self._refused.clear()
+        self._is_taken = False
+        self._move()
+
+    def forget_address(self, address: tuple[str, int]) -> None:
+        """This address is not used any more."""
+        self._refused.pop(address, None)
 
     @contextlib.asynccontextmanager
-    async def attempt(self) -> AsyncIterator[None]:
+    async def attempt(self, address: tuple[str, int]) -> AsyncIterator[None]:
         """Wait for the turn of this attempt, and note its result."""
-        async with contextlib.AsyncExitStack() as stack:
-            if self._count:
-                await self._wait(stack)
-            with self._noted():
+        with contextlib.ExitStack() as stack:
+            await self._wait(address, stack)
+            with self._noted(address):
                 yield
 
     @contextlib.asynccontextmanager
-    async def attempt_before(self, until: float) -> AsyncIterator[bool]:
+    async def attempt_before(self, address: tuple[str, int], until: float) -> AsyncIterator[bool]:
         """The same, but False instead of an attempt if its turn does not come before this time."""
-        async with contextlib.AsyncExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             with anyio.move_on_after(until - self._loop.time()) as waiting:
-                if self._count:
-                    await self._wait(stack)
+                await self._wait(address, stack)
             if not waiting.cancelled_caught and self._loop.time() < until:
-                with self._noted():
+                with self._noted(address):
                     yield True
             else:
                 yield False
 
-    async def _wait(self, stack: contextlib.AsyncExitStack) -> None:
+    async def _wait(self, address: tuple[str, int], stack: contextlib.ExitStack) -> None:
         """Wait for the turn and the end of the pause; raises the refusal of another attempt meanwhile."""
-        count = self._count
-        await stack.enter_async_context(self._turn)
-        if self._count > count and self._newest is not None:
-            raise copy.copy(self._newest)
-        with anyio.move_on_after(self.not_before - self._loop.time()):
-            await self._forgotten.wait()
+        count, changes = self._count, self._changes
+        if count:
+            while self._is_taken and self._changes == changes:
+                await self._moved.wait()
+            if self._changes != changes:
+                return
+            if self._count > count and self._newest is not None:
+                raise copy.copy(self._newest)
+            self._is_taken = True
+            stack.callback(self._give_up_turn, changes)
+        pause = self.not_before(address) - self._loop.time()
+        if pause <= 0:
+            return
+        with anyio.move_on_after(pause):
+            while self._changes == changes:
+                await self._moved.wait()
+
+    def _give_up_turn(self, changes: int) -> None:
+        # Behind a change, the turn is another's.
+        if self._changes == changes:
+            self._is_taken = False
+            self._move()
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     @contextlib.contextmanager
-    def _noted(self) -> Iterator[None]:
+    def _noted(self, address: tuple[str, int]) -> Iterator[None]:
+        changes = self._changes
         try:
             yield
         except KafkaError as error:
-            self._note(error)
+            if self._changes == changes and _is_refusal(error):
+                self._note(address, error)
             raise
-        self._count, self.not_before = 0, -math.inf
+        if self._changes == changes:
+            self._count, self._not_before = 0, -math.inf
+            self._refused.pop(address, None)
 
-    def _note(self, error: KafkaError) -> None:
-        if _is_refusal(error):
-            self.not_before = self._loop.time() + _PAUSE.after(self._count, self._rng)
-            self._count += 1
-            self._newest = copy.copy(error)  # a raised error collects a traceback with its frames
+    def _note(self, address: tuple[str, int], error: KafkaError) -> None:
+        now = self._loop.time()
+        self._not_before = now + _PAUSE.after(self._count, self._rng)
+        self._count += 1
+        self._newest = copy.copy(error)  # a raised error collects a traceback with its frames
+        before = self._refused.get(address, _NEVER).count
+        self._refused[address] = _Refused(before + 1, now + _PAUSE.after(before, self._rng))
 
 
 def _is_refusal(error: KafkaError) -> bool:

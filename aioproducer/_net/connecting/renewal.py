@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["SessionRenewal"]
 
 _RETRIES = Backoff(0.1, 5.0)
-# Brokers refuse an authentication that follows the former one within a second.
-_LEAST_PAUSE = 1.1
+# The part of a session after which the time of its renewal is looked at again: a broker that has become slow makes it earlier.
+_LOOK_AGAIN = 0.05
 WARN_EVERY = 10.0
 
 
@@ -71,12 +71,15 @@ class SessionRenewal:
         self._warned_at = -math.inf
 
     def watch(
-        self, connection: Connection, authentication: Callable[[], Dialogue[AuthenticatedSession]]
+        self,
+        connection: Connection,
+        address: tuple[str, int],
+        authentication: Callable[[], Dialogue[AuthenticatedSession]],
     ) -> None:
         """Keep the session of this connection alive, if it has an end."""
         if connection.gate.session is None or not connection.gate.session.has_end:
             return
-        keep = self._keep(connection, authentication, _Use.of(connection))
+        keep = self._keep(connection, address, authentication, _Use.of(connection))
         task = self._loop.create_task(keep, name="aioproducer session")
         self._tasks.add(task)
         task.add_done_callback(partial(self._done, connection))
@@ -91,25 +94,40 @@ class SessionRenewal:
     async def _keep(
         self,
         connection: Connection,
+        address: tuple[str, int],
         authentication: Callable[[], Dialogue[AuthenticatedSession]],
         before: _Use,
     ) -> None:
         session = connection.gate.session
+        delay = 0.0
         while session is not None and session.has_end:
-            due = max(session.renew_at(self._rng.random()), session.began_at + _LEAST_PAUSE)
-            await self._until(min(due, session.last_write_at))
+            await self._until_due(connection, session, delay)
             renewed = None
-            if due < session.last_write_at and (connection.in_flight or _Use.of(connection) != before):
-                renewed = await self._renewed(connection, session, authentication)
+            is_late = self._loop.time() >= session.last_write_at
+            if not is_late and (connection.in_flight or _Use.of(connection) != before):
+                renewed = await self._renewed(connection, address, session, authentication)
             if renewed is None:
                 await self._end(connection, session)
                 return
             session = connection.gate.session = renewed
             before = _Use.of(connection)
+            # That of one session is expected in the next one as well, and forgotten after it.
+            delay = connection.take_longest_delay()
+
+    async def _until_due(self, connection: Connection, session: AuthenticatedSession, delay: float) -> None:
+        """Wait for the time of the renewal. `delay` is that of the requests of the session before."""
+        chance = self._rng.random()
+        while True:
+            due = session.renew_at(chance, max(delay, connection.longest_delay()))
+            now = self._loop.time()
+            if now >= min(due, session.last_write_at):
+                return
+            await self._until(min(due, session.last_write_at, now + session.lifetime * _LOOK_AGAIN))
 
     async def _renewed(
         self,
         connection: Connection,
+        address: tuple[str, int],
         session: AuthenticatedSession,
         authentication: Callable[[], Dialogue[AuthenticatedSession]],
     ) -> AuthenticatedSession | None:
@@ -119,7 +137,7 @@ class SessionRenewal:
             try:
                 async with (
                     self._pacing.turn(left),
-                    self._refusals.attempt_before(session.last_write_at) as has_turn,
+                    self._refusals.attempt_before(address, session.last_write_at) as has_turn,
                 ):
                     if not has_turn:
                         return None
@@ -135,6 +153,9 @@ class SessionRenewal:
                 connection.traffic.authentication_failures += is_broken_off
                 raise
             except Exception as error:  # noqa: BLE001  # without this task, the connection would outlive its session
+                if connection.gate.is_retired:
+                    # It is being replaced, or its session has ended: it takes no further request.
+                    return None
                 connection.traffic.authentication_failures += 1
                 self._warn(connection, error)
             else:

@@ -40,12 +40,25 @@ class Replacement:
         self._refusals = refusals
         self._log = log
         self._former: list[Connection] = []
+        # How often a replacement has begun.
+        self.changes = 0
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Replace all connections that are open now; returns at once. A second call replaces those of the first one as well."""
+        self.changes += 1
         self._former = list(self._open)
+        self._go_on()
+
+    def opened(self, connection: Connection, changes: int) -> None:
+        """A connection was opened. `changes`: those at its start; it is replaced as well if one came since."""
+        if changes != self.changes:
+            self._former.append(connection)
+            self._go_on()
+        self.note()
+
+    def _go_on(self) -> None:
         if self._task is None or self._task.done():
             self._task = self._loop.create_task(self._run(), name="aioproducer replacement")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,33 +10,23 @@ import attrs
 
 from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
 from aioproducer._net.log import log_of
-from aioproducer._net.securing.calling import Given, call, call_in_a_thread
-from aioproducer._net.securing.configured import (
-    iam_provider,
-    renewal_of,
-    tls_files,
-    tls_secrets,
-    tls_settings,
-)
-from aioproducer._net.securing.secrets import revealed, revealed_all
-from aioproducer._net.securing.token_endpoint import TokenEndpoint
-from aioproducer._net.securing.tokens import TokenSource
+from aioproducer._net.securing.calling import Given, call_in_a_thread
+from aioproducer._net.securing.configured import tls_files, tls_secrets, tls_settings
+from aioproducer._net.securing.secrets import revealed_all
+from aioproducer._net.securing.sources import source_of
 from aioproducer._net.tls.reloading import ReloadedContext
 from aioproducer._state.connecting.authentication import SaslExchange, authentication
 from aioproducer._state.connecting.dialogue import Await
-from aioproducer.config import ticket_cache
-from aioproducer.errors import ConfigurationError
-from aioproducer.security.sasl.credentials import KerberosCredentials, PasswordCredentials
-from aioproducer.security.sasl.kerberos import require_gssapi
-from aioproducer.security.sasl.known_keys import KnownKeys
+from aioproducer.errors import AuthenticationError, ConfigurationError
 from aioproducer.security.sasl.mechanisms import MECHANISMS, Mechanism
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
     from random import Random
 
     from aioproducer._net.log import Log
+    from aioproducer._net.securing.sources import CredentialSource
     from aioproducer._state.connecting.dialogue import Dialogue
     from aioproducer._state.connecting.endpoint import BrokerEndpoint
     from aioproducer._state.connecting.opening import BrokerVersions
@@ -123,12 +112,20 @@ def _allows_old_versions(context: ssl.SSLContext) -> bool:
 def _authenticate(
     mechanism: Mechanism, credentials: _Credentials
 ) -> Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]]:
-    def exchange(endpoint: BrokerEndpoint) -> SaslExchange:
-        given = yield Await("the request for credentials", partial(credentials.present, endpoint))
-        yield from mechanism.exchange(given)
-
     def authenticate(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
-        return authentication(mechanism.name, exchange(endpoint), versions)
+        source = credentials.present
+        presented: list[Any] = []
+
+        def exchange() -> SaslExchange:
+            presented.append((yield Await("the request for credentials", partial(source.given, endpoint))))
+            yield from mechanism.exchange(presented[0])
+
+        try:
+            return (yield from authentication(mechanism.name, exchange(), versions))
+        except AuthenticationError as error:
+            if error.reason == "credentials" and presented:
+                source.refused(presented[0])
+            raise
 
     return authenticate
 
@@ -136,7 +133,7 @@ def _authenticate(
 class _Credentials:
     """The credentials of the next authentication; the program may change them while connections are open."""
 
-    present: Callable[[BrokerEndpoint], Awaitable[Any]]
+    present: CredentialSource
 
     def __init__(self, loop: asyncio.AbstractEventLoop, log: Log, rng: Random) -> None:
         self._loop = loop
@@ -145,51 +142,4 @@ class _Credentials:
 
     def adopt(self, config: ProducerConfig) -> None:
         """Use the credentials of this configuration, which has the same mechanism."""
-        self.present = _credentials_of(config, self._loop, self._log, self._rng)
-
-
-def _credentials_of(
-    config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log, rng: Random
-) -> Callable[[BrokerEndpoint], Awaitable[Any]]:
-    if config.sasl_mechanism == "GSSAPI":
-        require_gssapi()
-        return partial(_kerberos_credentials, config)
-    if config.sasl_mechanism != "OAUTHBEARER":
-        return partial(_password_credentials, config, KnownKeys())
-    fetch: Callable[[], Awaitable[Given]]
-    provider, name = config.sasl_token_provider, "sasl_token_provider"
-    if provider is None:
-        provider, name = iam_provider(config), "IAMLoginModule"
-    if provider is not None:
-        fetch = partial(call, provider)
-    else:
-        endpoint = TokenEndpoint(config, log, loop)
-        fetch, name = endpoint.fetch, endpoint.name
-    extensions = dict(config.sasl_extensions or ())
-    source = TokenSource(fetch, name, extensions, log, rng, renewal=renewal_of(config), clock=time.time)
-    return lambda _: source.credentials()
-
-
-async def _kerberos_credentials(config: ProducerConfig, endpoint: BrokerEndpoint) -> KerberosCredentials:
-    return KerberosCredentials(
-        config.sasl_kerberos_service_name or "",
-        endpoint.server_name,
-        config.sasl_kerberos_principal,
-        config.sasl_kerberos_keytab,
-        ticket_cache(config.sasl_jaas_config),
-    )
-
-
-async def _password_credentials(
-    config: ProducerConfig, keys: KnownKeys, _: BrokerEndpoint
-) -> PasswordCredentials:
-    username, password = config.sasl_username, config.sasl_password
-    if username is None or password is None:
-        raise ConfigurationError("sasl_username and sasl_password are missing")
-    return PasswordCredentials(
-        username,
-        await revealed("sasl_password", password),
-        is_token=config.sasl_scram_token_auth,
-        most_iterations=config.sasl_scram_max_iterations,
-        keys=keys,
-    )
+        self.present = source_of(config, self._loop, self._log, self._rng)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Final
+
+import attrs
 
 from aioproducer._net.securing.calling import Given
-from aioproducer.errors import AuthenticationError, ConfigurationError
+from aioproducer._state.backoff import Backoff
+from aioproducer.errors import AuthenticationError, ConfigurationError, KafkaError
 from aioproducer.security.sasl.credentials import TokenCredentials
 from aioproducer.security.tokens.lifetime import AS_KAFKA, CachedToken, token_of
 
@@ -19,6 +23,22 @@ if TYPE_CHECKING:
     from aioproducer.security.tokens.lifetime import Renewal
 
 __all__ = ["TokenSource"]
+
+# Between calls of a provider that fails, for all connections of the producer. The longest is that of Kafka's own client.
+_FAILED_PAUSE: Final = Backoff(1.0, 10.0)
+
+
+@attrs.frozen
+class _Failed:
+    """The failures of the provider since it gave the last token."""
+
+    count: int
+    not_before: float
+    error: KafkaError
+
+    def holds(self, now: float) -> bool:
+        """Whether the provider is not called yet. A clock that was set back makes the pause no longer."""
+        return 0 < self.not_before - now <= _FAILED_PAUSE.maximum
 
 
 class TokenSource:
@@ -46,6 +66,7 @@ class TokenSource:
         self._rng = rng
         self._clock = clock
         self._cached: CachedToken | None = None
+        self._failed: _Failed | None = None
         self._fetched = 0
         self._fetching = asyncio.Lock()
 
@@ -64,8 +85,15 @@ class TokenSource:
                 cached = self._cached = await self._renewed(cached)
         return self._credentials(cached.token)
 
+    def refused(self, credentials: TokenCredentials) -> None:
+        """A broker refused these: the next authentication fetches another token, whatever end this one has."""
+        if self._cached is not None and self._cached.token.value == credentials.token:
+            self._cached = None
+
     async def _renewed(self, present: CachedToken | None) -> CachedToken:
         now = self._clock()
+        if self._failed is not None and self._failed.holds(now):
+            raise copy.copy(self._failed.error)
         if present is not None and present.is_usable(now):
             # First: a call that hangs until its connection is given up is not repeated at once for the next one.
             present = self._cached = present.tried(now)
@@ -74,18 +102,31 @@ class TokenSource:
             given = await self._fetch()
         except ConfigurationError as error:  # such as a trust store that cannot be read
             given, wrong_settings = Given(problem=str(error)), True
+        except Exception as error:  # noqa: BLE001  # of another package, such as a key that cannot sign
+            given = Given(problem=f"failed with {type(error).__name__}")
         token, why = self._token_in(given)
         if token is not None:
+            self._failed = None
             self._fetched += 1
             return CachedToken.fetched(token, self._clock(), self._rng.random(), self._renewal)
         if present is not None and present.is_usable(self._clock()):
             self._log.warning("%s %s: the present token is used until it expires", self._name, why)
             return present
         if wrong_settings:
-            raise ConfigurationError(why)
-        raise AuthenticationError(
-            f"{self._name} {why}", reason="token", mechanism="OAUTHBEARER", retriable=not given.is_final
+            raise self._noted(ConfigurationError(why))
+        raise self._noted(
+            AuthenticationError(
+                f"{self._name} {why}", reason="token", mechanism="OAUTHBEARER", retriable=not given.is_final
+            )
         )
+
+    def _noted(self, error: KafkaError) -> KafkaError:
+        """The error, which is that of all connections until the pause is over."""
+        count = 0 if self._failed is None else self._failed.count
+        not_before = self._clock() + _FAILED_PAUSE.after(count, self._rng)
+        # A copy: an error that is raised collects a traceback with its frames.
+        self._failed = _Failed(count + 1, not_before, copy.copy(error))
+        return error
 
     def _token_in(self, given: Given) -> tuple[Token | None, str]:
         """The token, or the reason for which it cannot be used. Such a token is not kept: the next one may be valid."""

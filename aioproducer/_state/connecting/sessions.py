@@ -12,6 +12,8 @@ __all__ = ["AuthenticatedSession"]
 _LONGEST = 365 * 86400.0
 # A request that is written this long before the end arrives before it, also over a slow network.
 _MARGIN = 1.0
+# Brokers refuse an authentication that follows the former one within a second.
+_LEAST_PAUSE = 1.1
 
 
 @attrs.frozen
@@ -46,6 +48,11 @@ class AuthenticatedSession:
         """The latest time to write a request; the broker neither executes nor refuses one that arrives after the end."""
         return self.ends_at - min(_MARGIN, self.lifetime / 10) if self.lifetime < math.inf else math.inf
 
-    def renew_at(self, chance: float) -> float:
-        """The time of the next authentication, at 85 to 95 % of the time to write; `chance` (0 to 1) spreads connections."""
-        return self.began_at + (self.last_write_at - self.began_at) * (0.85 + 0.1 * chance)
+    def renew_at(self, chance: float, delay: float = 0.0) -> float:
+        """The time of the next authentication, at 85 to 95 % of the time to write; `chance` (0 to 1) spreads connections.
+
+        `delay`: so many seconds after it was written, a request was still not read. The requests in flight have to be read before
+        the end as well, so it is that much earlier, but never so early that the broker refuses it.
+        """
+        to_write = self.last_write_at - delay - self.began_at
+        return self.began_at + max(to_write * (0.85 + 0.1 * chance), _LEAST_PAUSE)

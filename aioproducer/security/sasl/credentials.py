@@ -98,7 +98,7 @@ class KerberosCredentials:
     """The place of the ticket of a client, of GSSAPI, and the service that it is for.
 
     With `keytab`, a key table, tickets are got and renewed. Without it they are those of a ticket cache: `cache`, or the
-    default one. Without `principal`, it is the first one there.
+    default one. Without `principal`, it is the first one there. `caches` counts the caches in memory that were given up.
     """
 
     service: str
@@ -106,6 +106,7 @@ class KerberosCredentials:
     principal: str | None = None
     keytab: str | None = None
     cache: str | None = None
+    caches: int = 0
 
     @property
     def service_at_host(self) -> str:
@@ -117,5 +118,5 @@ class KerberosCredentials:
         """The places in the form of the library. The tickets that come from a key table stay in memory."""
         if self.keytab is None:
             return {} if self.cache is None else {"ccache": self.cache}
-        place = hashlib.sha256(f"{self.keytab}\0{self.principal}".encode()).hexdigest()[:32]
+        place = hashlib.sha256(f"{self.keytab}\0{self.principal}\0{self.caches}".encode()).hexdigest()[:32]
         return {"client_keytab": self.keytab, "ccache": self.cache or f"MEMORY:aioproducer-{place}"}

@@ -20,6 +20,8 @@ _PAUSE = 10.0
 # A token that ends sooner is of no use for an authentication.
 _LEAST_LEFT = 10.0
 _PARTS_OF_A_JWT = 3
+# Seconds since the epoch: the year 5138. Milliseconds of any present time are more.
+_LATEST = 1e11
 
 
 def token_of(given: object) -> Token:
@@ -47,6 +49,10 @@ def _seconds(time: object) -> float:
         seconds = math.nan
     if math.isnan(seconds):
         raise ConfigurationError("expires_at of a token is not a time")
+    if _LATEST < seconds < math.inf:
+        raise ConfigurationError(
+            f"expires_at of a token is {seconds:.0f}: a number of seconds since the epoch is expected, not of milliseconds"
+        )
     return seconds
 
 
@@ -64,9 +70,10 @@ def _end_of(token: Token) -> float | None:
         return None
     try:
         claims: Any = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        return float(claims["exp"])
+        end = float(claims["exp"])
     except (ValueError, LookupError, TypeError, RecursionError, OverflowError):
         return None
+    return end if end <= _LATEST else None
 
 
 @attrs.frozen
@@ -100,7 +107,8 @@ class CachedToken:
         refresh_at = now + life * (renewal.window_factor + renewal.window_jitter * chance)
         if life > renewal.min_period + renewal.buffer:
             refresh_at = max(now + renewal.min_period, min(refresh_at, end - renewal.buffer))
-        return cls(token, refresh_at)
+        # A factor and jitter that add up to more than 1 would be behind its end.
+        return cls(token, min(refresh_at, end))
 
     def is_fresh(self, now: float) -> bool:
         """Whether no other token is needed yet."""

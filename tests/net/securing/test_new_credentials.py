@@ -6,6 +6,7 @@ import asyncio
 import logging
 import ssl
 import threading
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,54 @@ async def test_refused_credentials_leave_the_other_connections(caplog: pytest.Lo
             async with asyncio.timeout(1.0):  # the pause behind a refusal would take longer
                 await until(lambda: producer.stats().records_buffered == 0)
             await require_all_written_once(kafka, producer, deliveries)
+
+
+async def test_a_connection_that_is_being_opened_follows_the_change() -> None:
+    """Its authentication had begun with the former credentials, and succeeds: it is replaced all the same."""
+    async with EmbeddedKafka(3, users={"alice": "first", "bob": "second"}) as kafka:
+        kafka.create_topic("t", 4)
+        async with Producer(kafka.bootstrap_servers, **PLAIN) as producer:
+            deliveries = await send_until(producer, lambda: producer.stats().records_acked > 100)
+            before = connects(producer)
+            held = kafka.faults.delay(LIMIT, api="SaslAuthenticate", broker=3, times=1)
+            kafka.forget_requests()
+            kafka.faults.drop_connections(3)
+            deliveries += await send_until(producer, lambda: is_authenticating(kafka, 3))
+            producer.set_credentials(username="bob", password="second")
+            held.heal()
+            # One with the former credentials, and its successor.
+            broker = next(name for name in before if name == "3")
+            deliveries += await send_until(producer, lambda: connects(producer)[broker] >= before[broker] + 2)
+            deliveries += await send_until(producer, lambda: are_replaced(producer, before))
+            await require_all_written_once(kafka, producer, deliveries)
+
+
+def is_authenticating(kafka: EmbeddedKafka, broker: int) -> bool:
+    """Whether this broker has a request of an authentication."""
+    return any(one.broker == broker and one.api == "SaslAuthenticate" for one in kafka.requests)
+
+
+async def test_a_refused_token_is_not_presented_again() -> None:
+    """Its end may be far away, as with a token that was revoked or a clock that is behind: the provider is asked all the same."""
+    calls = 0
+
+    async def provide() -> tuple[str, float]:
+        nonlocal calls
+        calls += 1
+        return unsecured_token("alice", 3600.0), time.time() + 3600
+
+    async with EmbeddedKafka(1, mechanisms=("OAUTHBEARER",)) as kafka:
+        kafka.create_topic("t", 4)
+        async with Producer(kafka.bootstrap_servers, sasl_token_provider=provide, **TOKENS) as producer:
+            deliveries = await send_until(producer, lambda: producer.stats().records_acked > 100)
+            assert calls == 1
+            kafka.faults.sasl(1, times=1)
+            kafka.faults.drop_connections(1)
+            deliveries += await send_until(producer, lambda: calls == 2)
+            async with asyncio.timeout(LIMIT):
+                await until(lambda: producer.stats().records_buffered == 0)
+            await require_all_written_once(kafka, producer, deliveries)
+            assert sum(one.authentication_failures for one in producer.stats().connections) == 1
 
 
 async def test_two_changes_at_once() -> None:

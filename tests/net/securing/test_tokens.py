@@ -18,9 +18,10 @@ import pytest
 from aioproducer import AuthenticationError
 from aioproducer._net.log import log_of
 from aioproducer._net.securing import calling
+from aioproducer._net.securing.calling import Given
 from aioproducer._net.securing.tokens import TokenSource
 from aioproducer.auth import Token, token_file
-from aioproducer.security.tokens.lifetime import CachedToken, token_of
+from aioproducer.security.tokens.lifetime import CachedToken, Renewal, token_of
 
 CANARY = "canary"
 
@@ -181,7 +182,82 @@ async def test_a_wrong_token_is_not_kept() -> None:
     tokens = source(lambda: given.pop(0), clock)
     with pytest.raises(AuthenticationError):
         await tokens.credentials()
+    clock.now += 1.3
     assert (await tokens.credentials()).token.reveal() == "good"
+
+
+async def test_a_provider_that_fails_is_not_called_by_each_connection() -> None:
+    """One call, then pauses of 1 to 10 s with the same error; a clock that is set back makes none longer."""
+    clock, calls = Clock(), 0
+
+    async def provide() -> str:
+        nonlocal calls
+        calls += 1
+        raise LookupError
+
+    tokens = source(provide, clock)
+    asking = await asyncio.gather(*(tokens.credentials() for _ in range(12)), return_exceptions=True)
+    assert {str(error) for error in asking} == {
+        "sasl_token_provider raised LookupError (SASL mechanism OAUTHBEARER)"
+    }
+    assert calls == 1
+    for pause in (1.2, 2.4, 4.8, 9.6, 10.0, 10.0):
+        clock.now += pause / 2
+        with pytest.raises(AuthenticationError):
+            await tokens.credentials()
+        before = calls
+        clock.now += pause / 2 + 0.01
+        with pytest.raises(AuthenticationError):
+            await tokens.credentials()
+        assert calls == before + 1
+    clock.now -= 3600
+    with pytest.raises(AuthenticationError):
+        await tokens.credentials()
+    assert calls == before + 2
+
+
+async def test_a_refused_token_is_forgotten() -> None:
+    """The next authentication fetches one; the refusal of a former token says nothing of the present one."""
+    clock = Clock()
+    names = iter(("a", "b"))
+    tokens = source(lambda: (next(names), clock.now + 3600), clock)
+    first = await tokens.credentials()
+    tokens.refused(first)
+    second = await tokens.credentials()
+    assert (first.token.reveal(), second.token.reveal()) == ("a", "b")
+    tokens.refused(first)
+    assert (await tokens.credentials()).token.reveal() == "b"
+
+
+async def test_a_source_that_fails_in_an_unknown_way() -> None:
+    """Such as a key that cannot sign: the text of the error may have a secret."""
+
+    async def fetch() -> Given:
+        raise OverflowError(CANARY)
+
+    clock = Clock()
+    tokens = TokenSource(fetch, "the token endpoint", {}, log_of("tests"), random.Random(1), clock=clock)
+    with pytest.raises(AuthenticationError, match="the token endpoint failed with OverflowError") as caught:
+        await tokens.credentials()
+    assert caught.value.__context__ is None
+    assert caught.value.reason == "token"
+
+
+async def test_an_end_in_milliseconds_is_refused() -> None:
+    """It would be thousands of years ahead, and the token would never be renewed. The `exp` of a JWT is taken for unknown."""
+    clock = Clock()
+    end = 1_764_000_000_000
+    with pytest.raises(AuthenticationError, match=f"expires_at of a token is {end}: .*not of milliseconds"):
+        await source(lambda: ("t", end), clock).credentials()
+    given = iter((jwt(end), "second"))
+    tokens = source(lambda: next(given), clock)
+    assert [(await tokens.credentials()).token.reveal() for _ in range(2)] == [jwt(end), "second"]
+
+
+def test_the_time_of_renewal_is_before_the_end() -> None:
+    """Also where the factor and the jitter add up to more than 1."""
+    renewal = Renewal(1.0, 0.25, 0.0, 0.0)
+    assert CachedToken.fetched(Token("t", 1100.0), 1000.0, 1.0, renewal).refresh_at == 1100.0
 
 
 class Odd(BaseException):
@@ -215,6 +291,7 @@ async def test_a_provider_that_cancels_its_own_task() -> None:
     tokens = source(provide, clock)
     with pytest.raises(AuthenticationError, match="was cancelled"):
         await tokens.credentials()
+    clock.now += 1.3
     assert (await tokens.credentials()).token.reveal() == "t"
 
 
@@ -231,9 +308,11 @@ async def test_a_provider_that_cannot_be_stopped(monkeypatch: pytest.MonkeyPatch
                 await ended.wait()
         return "good"
 
-    tokens = source(provide, Clock())
+    clock = Clock()
+    tokens = source(provide, clock)
     with pytest.raises(AuthenticationError, match="gave nothing within"):
         await tokens.credentials()
+    clock.now += 1.3
     assert (await tokens.credentials()).token.reveal() == "good"
     ended.set()
 

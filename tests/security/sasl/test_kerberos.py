@@ -146,6 +146,8 @@ def test_where_the_tickets_are() -> None:
     assert TABLE.store["client_keytab"] == "/etc/orders.keytab"
     assert TABLE.store["ccache"].startswith("MEMORY:")
     assert TABLE.store["ccache"] != other.store["ccache"]
+    # The one before was given up.
+    assert TABLE.store["ccache"] != attrs.evolve(TABLE, caches=1).store["ccache"]
     assert TABLE.service_at_host == "kafka@b.example"
 
 

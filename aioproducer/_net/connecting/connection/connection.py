@@ -45,6 +45,7 @@ class Connection(asyncio.BufferedProtocol):
         "__weakref__",
         "_alarm",
         "_close_callbacks",
+        "_longest_delay",
         "_pairing",
         "answered_at",
         "answers",
@@ -85,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self.answers = 0
         self.answers_at_opening = -1
         self.answered_at: float | None = None
+        self._longest_delay = 0.0
         # The newest request of an authentication that is not over; empty outside of one.
         self.authenticating = ""
         # Replaced by the counters of all connections to this broker, once it is open.
@@ -374,7 +376,9 @@ class Connection(asyncio.BufferedProtocol):
                 return
             now = self.last_used = self.answered_at = self.loop.time()
             self.answers += 1
-            self.traffic.request_time.add(now - sent.sent_at)
+            delay = now - sent.sent_at
+            self._longest_delay = max(self._longest_delay, delay)
+            self.traffic.request_time.add(delay)
             sent.handler.answered(frame)
         except BaseException:
             if sent is not None:
@@ -399,6 +403,16 @@ class Connection(asyncio.BufferedProtocol):
         """A late answer would be paired with another request, so that nothing can follow on this connection."""
         reason = self._unavailable("the connection was closed because a request timed out")
         self._end(reason, Ending.GIVEN_UP, overdue_at=now)
+
+    def longest_delay(self) -> float:
+        """The longest time from a request to its answer since `take_longest_delay()`, also of those that still wait."""
+        waiting = self._pairing.waiting
+        return max(self._longest_delay, self.loop.time() - waiting[0].sent_at if waiting else 0.0)
+
+    def take_longest_delay(self) -> float:
+        """The same of the requests that were answered; the next call counts those after it."""
+        longest, self._longest_delay = self._longest_delay, 0.0
+        return longest
 
     # ------------------------------------------------------------------------------------------ words
 

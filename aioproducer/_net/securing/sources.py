@@ -1,0 +1,133 @@
+"""The credentials of authentications by their mechanism: passwords, bearer tokens and tickets of Kerberos."""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from aioproducer._net.securing.calling import call
+from aioproducer._net.securing.configured import iam_provider, renewal_of
+from aioproducer._net.securing.secrets import revealed
+from aioproducer._net.securing.token_endpoint import TokenEndpoint
+from aioproducer._net.securing.tokens import TokenSource
+from aioproducer.config import ticket_cache
+from aioproducer.errors import ConfigurationError
+from aioproducer.security.sasl.credentials import KerberosCredentials, PasswordCredentials
+from aioproducer.security.sasl.kerberos import require_gssapi
+from aioproducer.security.sasl.known_keys import KnownKeys
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable
+    from random import Random
+
+    from aioproducer._net.log import Log
+    from aioproducer._net.securing.calling import Given
+    from aioproducer._state.connecting.endpoint import BrokerEndpoint
+    from aioproducer.config import ProducerConfig
+    from aioproducer.security.sasl.credentials import TokenCredentials
+
+__all__ = ["CredentialSource", "source_of"]
+
+# Seconds for which a cache of tickets is used at least, whatever the broker says of them.
+_CACHE_LASTS: Final = 60.0
+
+
+class CredentialSource(Protocol):
+    """The place that credentials come from."""
+
+    async def given(self, endpoint: BrokerEndpoint) -> Any:
+        """The credentials of an authentication with this broker now."""
+
+    def refused(self, credentials: Any) -> None:
+        """A broker refused these: what was kept of them is not used again."""
+
+
+def source_of(
+    config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log, rng: Random
+) -> CredentialSource:
+    """The source of the credentials that these settings name."""
+    if config.sasl_mechanism == "GSSAPI":
+        require_gssapi()
+        return _Tickets(config, loop.time)
+    if config.sasl_mechanism != "OAUTHBEARER":
+        return _Passwords(config)
+    fetch: Callable[[], Awaitable[Given]]
+    provider, name = config.sasl_token_provider, "sasl_token_provider"
+    if provider is None:
+        provider, name = iam_provider(config), "IAMLoginModule"
+    if provider is not None:
+        fetch = partial(call, provider)
+    else:
+        endpoint = TokenEndpoint(config, log, loop)
+        fetch, name = endpoint.fetch, endpoint.name
+    extensions = dict(config.sasl_extensions or ())
+    return _Tokens(
+        TokenSource(fetch, name, extensions, log, rng, renewal=renewal_of(config), clock=time.time)
+    )
+
+
+class _Tokens:
+    """Bearer tokens, kept until they are about to expire or a broker refuses them."""
+
+    def __init__(self, source: TokenSource) -> None:
+        self._source = source
+
+    async def given(self, _: BrokerEndpoint) -> TokenCredentials:
+        return await self._source.credentials()
+
+    def refused(self, credentials: TokenCredentials) -> None:
+        self._source.refused(credentials)
+
+
+class _Tickets:
+    """The place of the tickets of Kerberos. The tickets of a key table stay in a cache in memory."""
+
+    def __init__(self, config: ProducerConfig, clock: Callable[[], float]) -> None:
+        self._config = config
+        self._clock = clock
+        self._caches = 0
+        self._changed_at = -math.inf
+
+    async def given(self, endpoint: BrokerEndpoint) -> KerberosCredentials:
+        config = self._config
+        return KerberosCredentials(
+            config.sasl_kerberos_service_name or "",
+            endpoint.server_name,
+            config.sasl_kerberos_principal,
+            config.sasl_kerberos_keytab,
+            ticket_cache(config.sasl_jaas_config),
+            self._caches,
+        )
+
+    def refused(self, _: KerberosCredentials) -> None:
+        """The next tickets come from the KDC: those in the cache belong to a former key of the broker."""
+        # The library does not free a cache, so a broker that goes on refusing must not make one each time.
+        if self._clock() >= self._changed_at + _CACHE_LASTS:
+            self._changed_at = self._clock()
+            self._caches += 1
+
+
+class _Passwords:
+    """A user name and a password, which is read each time."""
+
+    def __init__(self, config: ProducerConfig) -> None:
+        self._config = config
+        self._keys = KnownKeys()
+
+    async def given(self, _: BrokerEndpoint) -> PasswordCredentials:
+        username, password = self._config.sasl_username, self._config.sasl_password
+        if username is None or password is None:
+            raise ConfigurationError("sasl_username and sasl_password are missing")
+        return PasswordCredentials(
+            username,
+            await revealed("sasl_password", password),
+            is_token=self._config.sasl_scram_token_auth,
+            most_iterations=self._config.sasl_scram_max_iterations,
+            keys=self._keys,
+        )
+
+    def refused(self, _: PasswordCredentials) -> None:
+        """Nothing of it is kept: a key is found by its password."""
