@@ -241,6 +241,30 @@ async def test_new_credentials_end_the_wait_for_the_turn() -> None:
         await first
 
 
+async def test_new_credentials_are_tried_once_as_well() -> None:
+    """They may be wrong: those that waited for the pause, or for the turn, do not all present them."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refused = AuthenticationError("no", reason="credentials", code=58)
+    await failing(refusals, refused)
+    begun = 0
+
+    async def attempt() -> None:
+        nonlocal begun
+        async with refusals.attempt(ADDRESS):
+            begun += 1
+            await turns(3)
+            raise refused
+
+    async with asyncio.timeout(LIMIT):
+        waiting = [asyncio.create_task(attempt()) for _ in range(12)]
+        await turns(3)
+        assert begun == 0
+        refusals.forget()
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert begun == 1
+    assert {str(each) for each in outcomes} == {str(refused)}
+
+
 @pytest.mark.parametrize("is_refused", [True, False])
 async def test_an_answer_to_former_credentials_says_nothing_of_the_new_ones(*, is_refused: bool) -> None:
     """A refusal makes no pause, and a success ends none."""

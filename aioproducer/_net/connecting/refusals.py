@@ -52,6 +52,8 @@ class Refusals:
         self._refused: dict[tuple[str, int], _Refused] = {}
         # How often the credentials have changed.
         self._changes = 0
+        # From a refusal to the next success, also over a change: the new credentials may be wrong as well.
+        self._is_one_at_a_time = False
         self._is_taken = False
         # Set, and replaced, when the turn is over and when the credentials have changed.
         self._moved = asyncio.Event()
@@ -66,7 +68,7 @@ class Refusals:
         return max(self._not_before, self._refused.get(address, _NEVER).not_before)
 
     def forget(self) -> None:
-        """The credentials have changed: the next attempt is made at once, also by those that wait."""
+        """The credentials have changed: the next attempt is made at once, also by one that waits."""
         self._changes += 1
         self._count, self._not_before = 0, -math.inf
         self._refused.clear()
@@ -98,23 +100,32 @@ class Refusals:
                 yield False
 
     async def _wait(self, address: tuple[str, int], stack: contextlib.ExitStack) -> None:
-        """Wait for the turn and the end of the pause; raises the refusal of another attempt meanwhile."""
-        count, changes = self._count, self._changes
-        if count:
-            while self._is_taken and self._changes == changes:
-                await self._moved.wait()
-            if self._changes != changes:
-                return
-            if self._count > count and self._newest is not None:
-                raise copy.copy(self._newest)
-            self._is_taken = True
-            stack.callback(self._give_up_turn, changes)
-        pause = self.not_before(address) - self._loop.time()
-        if pause <= 0:
+        """Wait for the turn and the end of the pause; raises the refusal of another attempt meanwhile.
+
+        After a change of the credentials it begins anew: several attempts at once would present the new ones to all brokers.
+        """
+        changes = -1
+        while changes != self._changes:
+            changes = self._changes
+            if self._is_one_at_a_time:
+                await self._turn(changes, stack)
+            pause = self.not_before(address) - self._loop.time()
+            if pause > 0:
+                with anyio.move_on_after(pause):
+                    while self._changes == changes:
+                        await self._moved.wait()
+
+    async def _turn(self, changes: int, stack: contextlib.ExitStack) -> None:
+        """Take the turn, unless the credentials change before."""
+        count = self._count
+        while self._is_taken and self._changes == changes:
+            await self._moved.wait()
+        if self._changes != changes:
             return
-        with anyio.move_on_after(pause):
-            while self._changes == changes:
-                await self._moved.wait()
+        if self._count > count and self._newest is not None:
+            raise copy.copy(self._newest)
+        self._is_taken = True
+        stack.callback(self._give_up_turn, changes)
 
     def _give_up_turn(self, changes: int) -> None:
         # Behind a change, the turn is another's.
@@ -137,12 +148,14 @@ class Refusals:
             raise
         if self._changes == changes:
             self._count, self._not_before = 0, -math.inf
+            self._is_one_at_a_time = False
             self._refused.pop(address, None)
 
     def _note(self, address: tuple[str, int], error: KafkaError) -> None:
         now = self._loop.time()
         self._not_before = now + _PAUSE.after(self._count, self._rng)
         self._count += 1
+        self._is_one_at_a_time = True
         self._newest = copy.copy(error)  # a raised error collects a traceback with its frames
         before = self._refused.get(address, _NEVER).count
         self._refused[address] = _Refused(before + 1, now + _PAUSE.after(before, self._rng))

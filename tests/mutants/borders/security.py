@@ -30,6 +30,14 @@ _mutant = Kind("security")
 
 SECURITY: Final = (
     _mutant(
+        "new-credentials-by-all-at-once",
+        "_net/connecting/refusals.py",
+        "        while changes != self._changes:\n            changes = self._changes\n            if",
+        "        for changes in (self._changes,):\n            if",
+        "After a correction that is wrong as well, each broker is asked at the same moment, and the account is locked.",
+        f"{_REFUSED}::test_new_credentials_are_tried_once_as_well",
+    ),
+    _mutant(
         "refused-token-is-kept",
         "_net/securing/tokens.py",
         "            self._cached = None\n",
