@@ -42,7 +42,7 @@ class CredentialSource(Protocol):
         """The credentials of an authentication with this broker now."""
 
     def refused(self, credentials: Any) -> None:
-        """A broker refused these: what was kept of them is not used again."""
+        """A broker refused these: the next ones do not come from a cache."""
 
 
 def source_of(
