@@ -167,16 +167,18 @@ class Accumulator:
         while lingers and lingers[0][0] <= until:
             queue = lingers.popleft()[1]
             batch = queue.queue[0] if queue.queue else None
-            if batch is None or batch.linger_at > until or queue.is_ready or queue.node.node_id == NO_LEADER:
-                # The batch has left, and a younger one may have its place; or it cannot leave.
+            if batch is None or batch.linger_at > until or queue.is_ready:
+                # The batch has left, and a younger one may have its place.
                 self.on_timer(queue, now)
                 continue
             queue.has_alarm = False
             self.lingering.pop(queue, None)
             if now < batch.linger_at:  # noqa: PLR1730  # cheaper than a call of min()
                 batch.linger_at = now
-            # Whether it may leave is decided where it is drained, as for all that is ready.
-            self._make_ready(queue, now)
+            # Whether it may leave is decided where it is drained, as for all that is ready. Without a leader it leaves when
+            # there is one: an alarm for the rest of its linger would be due in this loop again, without end.
+            if queue.node.node_id != NO_LEADER:
+                self._make_ready(queue, now)
 
     def close(self, batch: QueuedBatch) -> None:
         """The batch takes no more records, and is compressed if a codec is set."""

@@ -94,6 +94,14 @@ WAKING: Final = (
         f"{_ACCUMULATOR}::test_each_batch_of_a_partition_has_its_own_linger",
     ),
     _mutant(
+        "a-batch-without-a-leader-lingers-without-end",
+        "_state/batching/accumulator.py",
+        "batch.linger_at > until or queue.is_ready:\n",
+        "batch.linger_at > until or queue.is_ready or queue.node.node_id == NO_LEADER:\n",
+        "A partition that loses its leader while a batch of it lingers holds up the event loop for ever.",
+        f"{_ACCUMULATOR}::test_a_batch_without_a_leader_stays_where_others_leave",
+    ),
+    _mutant(
         "awaited-batch-lingers-by-a-clock-that-is-behind",
         "_state/batching/making.py",
         "linger_at = -math.inf if awaited",

@@ -142,6 +142,23 @@ def test_no_batch_leaves_with_one_that_cannot_leave(m: Machines) -> None:
     assert ready(m, 1)
 
 
+@pytest.mark.timeout(30)
+def test_a_batch_without_a_leader_stays_where_others_leave(m: Machines) -> None:
+    """It has lingered for half of its time when the batch of another partition leaves, and leaves when it has a leader."""
+    m.append(partition=1)
+    m.later(LINGER * 0.3)
+    m.append(partition=0)
+    m.learn(-1, 1, 1)
+    m.later(LINGER * 0.75)
+    assert [batch.partition for batch in m.drain()] == [1]
+    assert not ready(m, -1)
+    m.append(partition=1)
+    m.later(LINGER * 1.1)
+    assert [batch.partition for batch in m.drain()] == [1]
+    m.learn(1, 1, 1)
+    assert [batch.partition for batch in m.drain()] == [0]
+
+
 def test_a_batch_that_has_to_wait_does_not_leave_with_others() -> None:
     """Behind the first batch of its partition, which is sent alone, a batch waits for the answer, and then leaves at once."""
     m = Machines()
