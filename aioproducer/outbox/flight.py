@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from aioproducer import Delivery
@@ -24,11 +24,38 @@ class Flight:
         self._since: dict[int, float] = {}
         # Those of them that the next read leaves out: without the failed ones.
         self._taken: set[int] = set()
-        self.acked: list[int] = []
+        # Sent rows that can be deleted: by this session, which has read them.
+        self.acked: dict[int, Row] = {}
+        # The same of earlier sessions. The database may have lost them since, and have other rows with their ids.
+        self._acked_before: dict[int, Row] = {}
         self.failed: list[tuple[Row, KafkaError]] = []
         self.sent = 0
 
+    def begin(self) -> None:
+        """A session begins, and each sent row has its outcome: what is not deleted is read again."""
+        self.failed.clear()
+        self._acked_before |= self.acked
+        self.acked.clear()
+        self._taken.clear()
+
     # -- rows on their way
+
+    def unsent(self, rows: Sequence[Row], *, are_last: bool) -> Sequence[Row]:
+        """The rows of a page without those that an earlier session has sent: they are deleted, if they are still the same."""
+        if not self._acked_before:
+            return rows
+        unsent = []
+        for row in rows:
+            if self._acked_before.pop(row.id, None) == row:
+                self.done(row)
+            else:
+                unsent.append(row)
+        # A page leaves out no row that is not on its way: those that it has passed are gone.
+        passed = None if are_last else rows[-1].id
+        self._acked_before = {
+            one: row for one, row in self._acked_before.items() if passed is not None and one > passed
+        }
+        return unsent
 
     def began(self, row: Row, delivery: Delivery) -> None:
         """The producer has accepted the record of this row."""
@@ -43,6 +70,12 @@ class Flight:
         self._note(row)
         self.failed.append((row, error))
 
+    def done(self, row: Row) -> None:
+        """This row can be deleted: its record was acknowledged, or set aside."""
+        self._note(row)
+        self._taken.add(row.id)
+        self.acked[row.id] = row
+
     def _note(self, row: Row) -> None:
         if row.id not in self._since:
             self._since[row.id] = _seconds_of(row)
@@ -50,7 +83,7 @@ class Flight:
     def _ended(self, delivery: Delivery) -> None:
         row = self._in_flight.pop(delivery)
         if delivery.outcome is Outcome.ACKED:
-            self.acked.append(row.id)
+            self.acked[row.id] = row
         else:
             self._taken.discard(row.id)
             error = delivery.exception()
@@ -66,10 +99,9 @@ class Flight:
 
     def deleted(self, ids: Collection[int]) -> None:
         """These rows are gone."""
-        gone = frozenset(ids)
-        self.acked = [one for one in self.acked if one not in gone]
-        self._taken -= gone
-        for one in gone:
+        self._taken.difference_update(ids)
+        for one in ids:
+            self.acked.pop(one, None)
             self._since.pop(one, None)
 
     def take_failed(self) -> list[tuple[Row, KafkaError]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -116,12 +116,14 @@ class Session:
         # Rows whose timestamp a broker has refused: they are sent with the present time.
         self._untimely: set[int] = set()
         self._logged_at = -math.inf
+        self._has_begun = False
         self.deleted = 0
 
     async def run(self) -> None:
         """Relay rows until the end of the relay, the loss of the lock, or a failure of the store."""
         await self._landed()
-        self._flight.take_failed()
+        self._flight.begin()
+        self._has_begun = True
         while not self._signals.stopping:
             self._signals.clear()
             if self._flight.failed:
@@ -157,7 +159,7 @@ class Session:
         if self._singly_until is not None and (not rows or rows[0].id > self._singly_until):
             self._singly_until = None
             return True
-        for row in rows:
+        for row in self._flight.unsent(rows, are_last=len(rows) < limit):
             if self._flight.failed or self._signals.stopping:
                 break
             await self._send(row)
@@ -239,17 +241,14 @@ class Session:
     # -- outcomes
 
     async def delete_acked(self) -> None:
-        """Delete the rows whose records are acknowledged."""
+        """Delete the rows of this session whose records are acknowledged, or set aside."""
         acked = list(self._flight.acked)
-        if acked:
-            await self._delete(acked)
+        if acked and self._has_begun:
+            await self._store.delete(acked)
+            self._flight.deleted(acked)
+            self._untimely.difference_update(acked)
+            self.deleted += len(acked)
             self._backoff.reset()
-
-    async def _delete(self, ids: Sequence[int]) -> None:
-        await self._store.delete(ids)
-        self._flight.deleted(ids)
-        self._untimely.difference_update(ids)
-        self.deleted += len(ids)
 
     async def _begin_again(self) -> None:
         """After a failure: wait for all outcomes, set aside what can never be written, and make a pause."""
@@ -265,7 +264,6 @@ class Session:
             for row, error in certain:
                 await self._check_lock()
                 await self._set_aside(row, error)
-            self._backoff.reset()
         elif never:
             self._singly_until = never[-1][0].id
         elif not untimely:
@@ -307,7 +305,8 @@ class Session:
         except KafkaError:
             record = record_without_headers(row)
         await self._with_lock(_put(self._dead_letters, record, error))
-        await self._delete([row.id])
+        self._flight.done(row)
+        await self.delete_acked()
 
     async def _back_off(self, failed: list[tuple[Row, KafkaError]]) -> None:
         pause = self._backoff.next()

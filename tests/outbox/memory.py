@@ -23,6 +23,7 @@ class Table:
     deleted: list[int] = attrs.Factory(list)
     owner: MemoryStore | None = None
     last_id: int = 0
+    server: int = 0
     changed: asyncio.Event = attrs.Factory(asyncio.Event)
     on_delete: Callable[[Collection[int]], object] = lambda _ids: None
 
@@ -36,6 +37,11 @@ class Table:
         self.rows.update((row.id, row) for row in rows)
         self.rows = dict(sorted(self.rows.items()))
         self.changed.set()
+
+    def fail_over(self, rows: dict[int, Row], last_id: int) -> None:
+        """A replica takes over that has only these rows and numbers: all sessions end."""
+        self.rows, self.last_id, self.owner = dict(rows), last_id, None
+        self.server += 1
 
     def add(self, topic: str, value: bytes | None, **columns: Any) -> int:
         """A transaction with one row."""
@@ -53,6 +59,7 @@ class MemoryStore:
     """Called before each call with its name; what it returns is awaited, and it may raise."""
     calls: list[str] = attrs.Factory(list)
     reads: list[tuple[int, tuple[int, ...]]] = attrs.Factory(list)
+    _server: int | None = None
 
     async def _step(self, name: str) -> None:
         self.calls.append(name)
@@ -61,17 +68,26 @@ class MemoryStore:
             if awaited is not None:
                 await awaited
 
+    def _check_session(self) -> None:
+        if self._server not in (None, self.table.server):
+            raise BrokenStoreError("the connection was lost")
+
     async def acquire(self) -> bool:
         """Take the lock."""
         await self._step("acquire")
+        if self._server not in (None, self.table.server):
+            self._server = None
+            return False
         if self.table.owner is None:
             self.table.owner = self
+            self._server = self.table.server
         return self.table.owner is self
 
     async def read(self, limit: int, skip: Collection[int]) -> Sequence[Row]:
         """The oldest rows."""
         await self._step("read")
         self.reads.append((limit, tuple(sorted(skip))))
+        self._check_session()
         self.table.changed.clear()
         skipped = set(skip)
         return [row for number, row in self.table.rows.items() if number not in skipped][:limit]
@@ -79,6 +95,7 @@ class MemoryStore:
     async def delete(self, ids: Collection[int]) -> None:
         """Delete rows."""
         await self._step("delete")
+        self._check_session()
         self.table.on_delete(ids)
         for one in ids:
             if self.table.rows.pop(one, None) is not None:
@@ -95,6 +112,7 @@ class MemoryStore:
 
     async def release(self) -> None:
         """Give the lock back."""
+        self._server = None
         if self.table.owner is self:
             self.table.owner = None
         await self._step("release")

@@ -256,6 +256,27 @@ async def test_the_dead_letters_of_the_library(
     assert table.deleted == sorted(set(table.deleted))
 
 
+async def test_a_dead_letter_is_written_once_though_its_row_stays(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The deletion of its row fails several times: only the deletion is tried again."""
+    failing = iter([True, True, True])
+
+    def step(called: str) -> None:
+        if called == "delete" and next(failing, False):
+            raise BrokenStoreError(called)
+
+    store.step = step
+    table.add("one", large())
+    table.add("one", b"behind")
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters, poll=0.01) as relay:
+        await until(lambda: not table.rows)
+        assert relay.stats() == RelayStats(2, 2, 0, None, active=True)
+    assert letters.ids == [1]
+    assert ids(kafka) == [2]
+
+
 async def test_a_batch_that_is_refused_as_a_whole_is_sent_one_by_one(
     kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
 ) -> None:
@@ -543,6 +564,101 @@ async def test_a_lock_that_is_told_only_once(
             if number % 10 == 0:
                 await until(lambda: not table.rows)
     assert ids(kafka) == list(range(1, 31))
+
+
+# -- databases that lose transactions
+
+
+async def test_an_id_that_is_used_again_after_a_failover_is_sent(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """A replica took over before it had the rows that were just acknowledged: their ids belong to other rows now."""
+    for _ in range(3):
+        table.add("one", b"lost")
+
+    def step(called: str) -> None:
+        if called == "delete" and table.rows[1].value == b"lost":
+            # The connection ends with the old server, and the new one has neither the rows nor the numbers of its sequence.
+            table.fail_over({}, 0)
+            table.add("one", b"new")
+            table.add("one", b"new")
+            raise BrokenStoreError(called)
+
+    store.step = step
+    async with Relay(producer, store, poll=0.01) as relay:
+        await until(lambda: not table.rows)
+        assert relay.stats().pending == 0
+    assert [record.value for record in kafka.records("one")] == [b"lost"] * 3 + [b"new"] * 2
+    assert table.deleted == [1, 2]
+
+
+async def test_rows_that_were_on_their_way_when_the_session_ended(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """Their acknowledgement comes in the next session, behind the failover, and belongs to rows that are lost."""
+    answers = kafka.faults.delay(times=None)
+    for _ in range(3):
+        table.add("one", b"lost")
+    # It asks for its lock before each read.
+    async with Relay(producer, store, poll=1e-6) as relay:
+        await until(lambda: len(ids(kafka)) == 3)
+        table.fail_over({}, 0)
+        table.add("one", b"new")
+        await until(lambda: not relay.stats().active)
+        await until(lambda: relay.stats().active)
+        answers.release()
+        await until(lambda: not table.rows)
+    assert [record.value for record in kafka.records("one")] == [b"lost"] * 3 + [b"new"]
+
+
+async def test_a_session_that_ends_before_its_first_read_deletes_nothing(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """It waits for records of an earlier one; their acknowledgement comes when the lock can no longer be asked for."""
+    answers = kafka.faults.delay(times=None)
+    for _ in range(3):
+        table.add("one", b"lost")
+    sessions = 0
+
+    def step(called: str) -> None:
+        nonlocal sessions
+        if called != "acquire" or not relay.stats().active or sessions > 2:
+            return
+        if not sessions:
+            sessions = 1
+            table.fail_over({}, 0)
+            table.add("one", b"new")
+        elif sessions == 1 and store._server is not None:
+            sessions = 2
+            answers.release()
+            raise BrokenStoreError(called)
+
+    relay = Relay(producer, store, poll=1e-6)
+    async with relay:
+        await until(lambda: len(ids(kafka)) == 3)
+        store.step = step
+        await until(lambda: not table.rows)
+    assert sessions == 2
+    assert [record.value for record in kafka.records("one")] == [b"lost"] * 3 + [b"new"]
+
+
+async def test_rows_that_come_back_are_compared_with_what_was_acknowledged(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """The connection breaks before a deletion: rows that are the same are deleted, and not sent again."""
+    failing = iter([True, True])
+
+    def step(called: str) -> None:
+        if called == "delete" and next(failing, False):
+            raise BrokenStoreError(called)
+
+    store.step = step
+    for number in range(25):
+        table.add("one", b"%d" % number, headers=[("a", b"1")], timestamp=number)
+    async with Relay(producer, store, poll=0.01, batch=10) as relay:
+        await until(lambda: not table.rows)
+        assert relay.stats() == RelayStats(25, 25, 0, None, active=True)
+    assert ids(kafka) == list(range(1, 26))
 
 
 # -- the end

@@ -91,4 +91,28 @@ OUTBOX: Final = (
         "A relay sends a page that it asked for before another one took over.",
         f"{_RELAY}::test_a_read_that_outlasts_the_lock_is_not_sent",
     ),
+    _mutant(
+        "an-id-of-another-row-is-deleted",
+        "outbox/flight.py",
+        "self._acked_before.pop(row.id, None) == row:",
+        "self._acked_before.pop(row.id, None) is not None:",
+        "A row whose id an earlier row had, which a failover of the database has lost, is deleted and never sent.",
+        f"{_RELAY}::test_an_id_that_is_used_again_after_a_failover_is_sent",
+    ),
+    _mutant(
+        "rows-of-an-earlier-session-are-deleted-unseen",
+        "outbox/session.py",
+        "        if acked and self._has_begun:",
+        "        if acked:",
+        "A session that ends before its first read deletes the ids of rows that the database may have lost.",
+        f"{_RELAY}::test_a_session_that_ends_before_its_first_read_deletes_nothing",
+    ),
+    _mutant(
+        "dead-letters-are-written-until-their-row-is-deleted",
+        "outbox/session.py",
+        "        self._flight.done(row)\n        await self.delete_acked()\n",
+        "        await self._store.delete([row.id])\n",
+        "A database that refuses to delete makes a dead letter at each attempt.",
+        f"{_RELAY}::test_a_dead_letter_is_written_once_though_its_row_stays",
+    ),
 )
