@@ -92,12 +92,13 @@ def _written(name: Any, value: Any) -> list[Any]:
         return [name, {"base64": base64.b64encode(data).decode()}]
 
 
-def headers_of(text: str | None) -> Any:
+def headers_of(text: Any) -> Any:
     """The headers of a row; a text that is not readable is returned as it is: its record is refused."""
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        # A connection may have a codec for columns of JSON.
+        found = json.loads(text) if isinstance(text, (str, bytes)) else text
         pairs: Iterable[Any] = found.items() if isinstance(found, dict) else found
         return [(str(name), _read(value)) for name, value in pairs]
     except (TypeError, ValueError, KeyError, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from aioproducer import Delivery
@@ -140,6 +141,10 @@ class Flight:
 
 def _seconds_of(row: Row) -> float:
     stamp = row.timestamp
-    if isinstance(stamp, datetime):
-        return stamp.timestamp()
-    return stamp / 1000 if isinstance(stamp, int) else time.time()
+    # A moment that no record can have: the producer refuses it.
+    with suppress(ValueError, OverflowError, OSError):
+        if isinstance(stamp, datetime):
+            return stamp.timestamp()
+        if isinstance(stamp, int):
+            return stamp / 1000
+    return time.time()

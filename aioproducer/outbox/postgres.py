@@ -26,7 +26,8 @@ _TYPES: Final = ("text", "bytea", "bytea", "text", "integer")
 _HOLDS_LOCK: Final = """\
 SELECT EXISTS (
     SELECT FROM pg_locks
-    WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted AND objsubid = 1
+    WHERE current_setting('transaction_read_only') = 'off'
+        AND locktype = 'advisory' AND pid = pg_backend_pid() AND granted AND objsubid = 1
         AND (classid::bigint << 32) | objid::bigint = $1
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 )"""
@@ -34,9 +35,11 @@ SELECT EXISTS (
 
 # Of the connection of a relay. Deleted rows may come back after a crash of the server: they are sent twice then, and never
 # lost. Rows are read in the order of the index: the planner, which does not know the ranges, would read and sort them all.
+# A serializable read of the table would make transactions of the program fail that insert rows at the same time.
 _SESSION: Final = """\
 SELECT set_config('synchronous_commit', 'off', false), set_config('enable_bitmapscan', 'off', false),
-    set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)"""
+    set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false),
+    set_config('default_transaction_isolation', 'read committed', false)"""
 
 
 class PostgresStore:
@@ -56,6 +59,7 @@ class PostgresStore:
         digest = hashlib.sha256(f"aioproducer.outbox {table}".encode()).digest()
         self._lock_key = int.from_bytes(digest[:8], "big", signed=True)
         self._insert = _insert_of(self._table, channel)
+        self._delete = f"DELETE FROM {self._table} WHERE id = ANY($1::bigint[])"  # noqa: S608  # the name is checked
         self._connection: Any = None
         self._events = _Events()
 
@@ -112,8 +116,7 @@ class PostgresStore:
 
     async def delete(self, ids: Collection[int]) -> None:
         """Delete these rows, in one transaction."""
-        statement = f"DELETE FROM {self._table} WHERE id = ANY($1::bigint[])"  # noqa: S608  # the name is checked
-        await self._held().execute(statement, list(ids), timeout=STATEMENT_TIMEOUT)
+        await self._held().execute(self._delete, list(ids), timeout=STATEMENT_TIMEOUT)
 
     async def wait(self, timeout: float) -> None:
         """Wait until a notification comes or the connection is lost, at most `timeout` seconds."""
@@ -146,6 +149,9 @@ class PostgresStore:
             has_lock = await connection.fetchval(
                 "SELECT pg_try_advisory_lock($1)", self._lock_key, timeout=STATEMENT_TIMEOUT
             )
+            if has_lock:
+                # A standby, a server that has become read-only, a missing right: rows that stay are sent again and again.
+                await connection.execute(self._delete, [], timeout=STATEMENT_TIMEOUT)
             if has_lock and self._channel is not None:
                 await connection.add_listener(self._channel, events.heard)
         except BaseException:

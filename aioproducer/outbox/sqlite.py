@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Final, TypeVar
 
 from aioproducer.errors import ConfigurationError
@@ -20,6 +21,7 @@ from aioproducer.records import BytesLike, Headers
 __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
+_File = tuple[int, int]
 
 # A writer waits so long for another one, in seconds.
 BUSY_TIMEOUT: Final = 5.0
@@ -145,6 +147,8 @@ class _Place:
         self._lock: sqlite3.Connection | None = None
         self._connection: sqlite3.Connection | None = None
         self._version: int | None = None
+        # The files that the connections have opened: another one may have got their name since.
+        self._files: dict[str, _File | None] = {}
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do this in the thread."""
@@ -170,9 +174,12 @@ class _Place:
     # -- in the thread
 
     def acquire(self) -> bool:
-        """Take the lock."""
+        """Take the lock; False once after a file was removed or replaced."""
         if self._lock is not None:
-            return True
+            if all(_file_of(path) == file for path, file in self._files.items()):
+                return True
+            self._close()
+            return False
         lock = sqlite3.connect(self._lock_path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             lock.execute("BEGIN EXCLUSIVE")
@@ -182,6 +189,7 @@ class _Place:
                 raise
             return False
         self._lock = lock
+        self._files[self._lock_path] = _file_of(self._lock_path)
         return True
 
     def opened(self) -> sqlite3.Connection:
@@ -200,6 +208,7 @@ class _Place:
                 connection.close()
                 raise
             self._connection = connection
+            self._files[self._path] = _file_of(self._path)
         return self._connection
 
     def read(self, select: str, skipped: str, limit: int) -> list[Row]:
@@ -221,12 +230,22 @@ class _Place:
     def _close(self) -> None:
         connection, self._connection = self._connection, None
         lock, self._lock = self._lock, None
+        self._files.clear()
         try:
             if connection is not None:
                 connection.close()
         finally:
             if lock is not None:
                 lock.close()
+
+
+def _file_of(path: str) -> _File | None:
+    """The file that has this name now."""
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _readable(text: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -403,6 +404,28 @@ async def test_a_topic_that_takes_no_present_time_either(
     async with Relay(producer, store, dead_letters=letters):
         await until(lambda: not table.rows)
     assert [record.timestamp for record, _ in letters.put_aside] == [1234]
+
+
+# Without a time zone, as drivers of databases give them.
+MOST, LEAST = datetime.max, datetime.min  # noqa: DTZ901
+
+
+@pytest.mark.parametrize("stamp", [MOST, LEAST, 10**400], ids=["most", "least", "large"])
+async def test_a_moment_that_no_record_can_have(
+    stamp: datetime | int,
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    table: Table,
+    store: MemoryStore,
+) -> None:
+    """A store gave it, such as for `infinity`: its row is set aside, and holds up no other."""
+    table.add("one", b"1", timestamp=stamp)
+    table.add("one", b"2")
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters):
+        await until(lambda: not table.rows)
+    assert letters.ids == [1]
+    assert ids(kafka) == [2]
 
 
 # -- the lock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import sqlite3
 import subprocess
@@ -164,6 +165,22 @@ async def test_a_row_that_cannot_be_read(
     assert [record.value for record in kafka.records("dead")] == [b"\x01"]
 
 
+async def test_rows_that_were_inserted_by_sql(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], path: Path, connection: sqlite3.Connection
+) -> None:
+    """A text is sent in UTF-8, and a time with a fraction by its milliseconds."""
+    connection.execute(
+        """INSERT INTO outbox (topic, value, "key", timestamp) VALUES ('one', '{"a": "ü"}', 'k', 1700000000000.25)"""
+    )
+    connection.execute("INSERT INTO outbox (topic, value) VALUES ('one', CAST(x'ff' AS TEXT))")
+    connection.commit()
+    async with Relay(producer, SqliteStore(path), poll=0.01) as relay:
+        await until(lambda: relay.stats().deleted == 2)
+    first, second = kafka.records("one")
+    assert (first.value, first.key, first.timestamp) == ('{"a": "ü"}'.encode(), b"k", 1700000000000)
+    assert second.value == b"\xff"
+
+
 async def test_concurrent_writers(kafka: EmbeddedKafka, producer: Producer[Any, Any], path: Path) -> None:
     """Four threads write while the relay reads and deletes: no call fails, no row is lost, none is doubled."""
     store = SqliteStore(path)
@@ -231,6 +248,40 @@ async def test_one_relay_at_a_time(path: Path) -> None:
     for store in (first, second, other):
         await store.release()
         await store.release()
+
+
+async def test_a_lock_file_that_was_removed(path: Path) -> None:
+    """Another relay takes the lock of a new file: the first one has it no longer, and says so once."""
+    first, second = SqliteStore(path), SqliteStore(path)
+    assert await first.acquire()
+    path.with_name("orders.db.outbox.relay").unlink()
+    assert await second.acquire()
+    assert not await first.acquire()
+    await second.release()
+    assert await first.acquire()
+    await first.release()
+
+
+async def test_a_database_that_was_replaced(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], path: Path, connection: sqlite3.Connection
+) -> None:
+    """A backup was restored in its place: the relay opens the new file."""
+    store = SqliteStore(path)
+    store.add(connection, "one", b"old")
+    connection.commit()
+    restored = path.with_name("restored.db")
+    with contextlib.closing(sqlite3.connect(restored)) as other:
+        other.executescript(store.schema_sql())
+        store.add(other, "one", b"new")
+        other.commit()
+    async with Relay(producer, store, poll=0.02) as relay:
+        await until(lambda: relay.stats().deleted == 1)
+        connection.close()
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        restored.replace(path)
+        await until(lambda: relay.stats().deleted == 2)
+    assert values(kafka) == [b"old", b"new"]
 
 
 async def test_a_release_that_is_cancelled(path: Path, connection: sqlite3.Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -189,6 +190,7 @@ async def test_reads_leave_out_what_is_skipped(pool: Pool[Any], store: PostgresS
 async def test_one_relay_at_a_time(postgres: Postgres, pool: Pool[Any], store: PostgresStore) -> None:
     """The lock belongs to a table; it ends with its session; the store says so once."""
     second, other = PostgresStore(pool), PostgresStore(pool, "shop.outbox")
+    await pool.execute(other.schema_sql())
     assert await store.acquire()
     assert await store.acquire()
     assert not await second.acquire()
@@ -231,6 +233,89 @@ async def test_the_second_relay_takes_over(
             await store.add(pool, "one", b"2")
             await until(lambda: one.stats().deleted + two.stats().deleted == 2)
     assert values(kafka) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("reason", ["read-only", "permission denied"])
+async def test_a_relay_that_cannot_delete_sends_nothing(
+    reason: str,
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    postgres: Postgres,
+    pool: Pool[Any],
+    store: PostgresStore,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A standby has locks of its own, and a user may lack the right: the rows are left to other relays, and the log says why."""
+    await pool.execute(
+        "DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN; GRANT SELECT ON outbox TO reader"
+    )
+    options: dict[str, Any] = {"server_settings": {"default_transaction_read_only": "on"}}
+    if reason != "read-only":
+        options = {"user": "reader"}
+    await store.add(pool, "one", b"v")
+    async with (
+        asyncpg.create_pool(**postgres.address | options, min_size=1) as other,
+        Relay(producer, PostgresStore(other), poll=0.05) as relay,
+    ):
+        await until(lambda: reason in caplog.text)
+        assert relay.stats().sent == 0
+        async with Relay(producer, store, poll=0.05) as able:
+            await until(lambda: able.stats().deleted == 1)
+    await pool.execute("DROP OWNED BY reader; DROP ROLE reader")
+    assert values(kafka) == [b"v"]
+
+
+async def test_a_server_that_becomes_read_only(pool: Pool[Any], store: PostgresStore) -> None:
+    """The relay sends no more until rows can be deleted again."""
+    assert await store.acquire()
+    await store._connection.execute("SET default_transaction_read_only = on")
+    assert not await store.acquire()
+    assert await store.acquire()
+    await store.release()
+
+
+async def test_a_read_makes_no_serializable_transaction_fail(
+    postgres: Postgres, store: PostgresStore
+) -> None:
+    """The default of the database is serializable: a relay is beside such transactions, and not one of them."""
+    options: Any = {"server_settings": {"default_transaction_isolation": "serializable"}}
+    async with asyncpg.create_pool(**postgres.address, **options, min_size=3) as pool:
+        await pool.execute("DROP TABLE IF EXISTS stock; CREATE TABLE stock (count integer)")
+        await pool.execute("INSERT INTO stock VALUES (1)")
+        relaying = PostgresStore(pool)
+        assert await relaying.acquire()
+        try:
+            async with pool.acquire() as connection, connection.transaction():
+                await connection.fetchval("SELECT count FROM stock")
+                await pool.execute("UPDATE stock SET count = 2")
+                assert await relaying.read(10, ()) == []
+                await store.add(connection, "one", b"v")
+            assert len(await relaying.read(10, ())) == 1
+        finally:
+            await relaying.release()
+
+
+async def test_columns_of_other_types(pool: Pool[Any]) -> None:
+    """A table that was made by hand: texts are sent in UTF-8, and JSON may have a codec."""
+    await pool.execute(
+        """CREATE TABLE shop.outbox (id serial PRIMARY KEY, topic text, value jsonb, "key" text, headers jsonb,
+        "partition" smallint, timestamp timestamptz DEFAULT now())"""
+    )
+    await pool.execute(
+        """INSERT INTO shop.outbox (topic, value, "key", headers) VALUES ('one', '{"a": 1}', 'ü', '{"h": "v"}')"""
+    )
+    store = PostgresStore(pool, "shop.outbox")
+    assert await store.acquire()
+    for _ in range(2):
+        (row,) = await store.read(10, ())
+        assert row[:6] == (1, "one", b'{"a": 1}', "ü".encode(), [("h", b"v")], None)
+        await store._connection.set_type_codec("jsonb", encoder=str, decoder=decoded, schema="pg_catalog")
+    await store.release()
+
+
+def decoded(text: str) -> object:
+    """The values as they are, and headers as objects."""
+    return json.loads(text) if "h" in text else text
 
 
 async def test_a_notification_wakes_the_relay(

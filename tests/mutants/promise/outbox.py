@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Kind
 
 _RELAY: Final = "tests/outbox/test_relay.py"
+_SQLITE: Final = "tests/outbox/test_sqlite.py"
 
 _mutant = Kind("outbox")
 
@@ -114,5 +115,21 @@ OUTBOX: Final = (
         "        await self._store.delete([row.id])\n",
         "A database that refuses to delete makes a dead letter at each attempt.",
         f"{_RELAY}::test_a_dead_letter_is_written_once_though_its_row_stays",
+    ),
+    _mutant(
+        "a-removed-lock-is-held",
+        "outbox/sqlite.py",
+        "if all(_file_of(path) == file for path, file in self._files.items()):",
+        "if True:",
+        "Two relays of one SQLite database work at once, when the file of the lock was removed.",
+        f"{_SQLITE}::test_a_lock_file_that_was_removed",
+    ),
+    _mutant(
+        "a-text-is-no-value",
+        "outbox/reading.py",
+        "if isinstance(data, str) else data",
+        "if data == () else data",
+        "Rows of a text that a program inserts by SQL are set aside, or stop the relay.",
+        f"{_SQLITE}::test_rows_that_were_inserted_by_sql",
     ),
 )
