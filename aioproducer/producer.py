@@ -139,13 +139,18 @@ class Producer(
         finally:
             # No frame of a traceback keeps a secret.
             cast("dict[str, Any]", settings).clear()
+            del bootstrap_servers, key_serializer, value_serializer
         self._set_up(config)
 
     @classmethod
     def from_config(cls, config: ProducerConfig) -> Self:
         """Make a producer of a configuration that was checked before."""
         producer = cls.__new__(cls)
-        producer._set_up(config)  # noqa: SLF001  # a constructor
+        try:
+            producer._set_up(config)  # noqa: SLF001  # a constructor
+        finally:
+            # No frame of a traceback keeps a mapping of settings.
+            del config
         return producer
 
     @classmethod
@@ -165,7 +170,7 @@ class Producer(
         finally:
             # No frame of a traceback keeps a secret.
             cast("dict[str, Any]", overrides).clear()
-            del properties
+            del properties, providers
         return cls.from_config(config)
 
     # -- sending, the long way

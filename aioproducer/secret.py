@@ -5,13 +5,17 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn, Self, TypeAlias, final
 
 import attrs
 
+from aioproducer.errors import ConfigurationError
+
 __all__ = ["GivenSecret", "Secret", "SecretEnv", "SecretFile", "Token"]
 
 _HIDDEN = "***"
+_NO_EXTENSIONS: Mapping[str, str] = MappingProxyType({})
 
 
 @final
@@ -98,20 +102,38 @@ class SecretCall:
     function: Callable[[], str | Secret | Awaitable[str | Secret]] = attrs.field(repr=False)
 
 
-def _secret(value: str | Secret) -> Secret:
-    return value if isinstance(value, Secret) else Secret(value)
+def secret_of(value: object) -> Secret | None:
+    """The secret; None for an object that is neither `str` nor `Secret`, which the caller refuses without a frame of it."""
+    if type(value) is Secret:
+        return value
+    # Not isinstance(): an object may lie about its class.
+    return Secret(str.__str__(value)) if issubclass(type(value), str) else None
 
 
-@attrs.frozen
+@attrs.frozen(init=False)
 class Token:
     """A bearer token of OAUTHBEARER.
 
     `expires_at` is in seconds since the epoch, like `exp` of a JWT; None: it is read from the token if that is a JWT.
     """
 
-    value: Secret = attrs.field(converter=_secret)
+    value: Secret
     expires_at: float | None = None
     extensions: Mapping[str, str] = attrs.field(factory=dict)
+
+    def __init__(
+        self,
+        value: str | Secret,
+        expires_at: float | None = None,
+        extensions: Mapping[str, str] = _NO_EXTENSIONS,
+    ) -> None:
+        secret, kind = secret_of(value), type(value).__name__
+        # No frame of a traceback keeps it.
+        del value
+        if secret is None:
+            del self
+            raise ConfigurationError(f"Token() takes a str or Secret, not {kind}")
+        self.__attrs_init__(secret, expires_at, {} if extensions is _NO_EXTENSIONS else extensions)
 
 
 SecretSource: TypeAlias = Secret | SecretFile | SecretEnv | SecretCall

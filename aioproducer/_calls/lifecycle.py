@@ -95,8 +95,12 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         _network = None
 
     def _set_up(self, config: ProducerConfig) -> None:
-        require_config(config)
-        self.config = config
+        try:
+            require_config(config)
+            self.config = config
+        finally:
+            # No frame of a traceback keeps a mapping of settings.
+            del config
         self.close_report = None
         self._state = "new"
         self._engine: Engine | None = None

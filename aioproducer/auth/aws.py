@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import attrs
 
-from aioproducer.secret import Secret
+from aioproducer.errors import ConfigurationError
+from aioproducer.secret import Secret, secret_of
 
 __all__ = ["AwsCredentials", "presigned"]
 
@@ -19,18 +20,32 @@ _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _NO_BODY: Final = hashlib.sha256(b"").hexdigest()
 
 
-def _secret(value: str | Secret) -> Secret:
-    return value if isinstance(value, Secret) else Secret(value)
-
-
-@attrs.frozen
+@attrs.frozen(init=False)
 class AwsCredentials:
     """An access key of AWS. Temporary ones have a session token and an end, in seconds since the epoch."""
 
     access_key: str
-    secret_key: Secret = attrs.field(converter=_secret)
-    session_token: Secret | None = attrs.field(default=None, converter=attrs.converters.optional(_secret))
+    secret_key: Secret
+    session_token: Secret | None = None
     expires_at: float | None = None
+
+    def __init__(
+        self,
+        access_key: str,
+        secret_key: str | Secret,
+        session_token: str | Secret | None = None,
+        expires_at: float | None = None,
+    ) -> None:
+        secret, token = secret_of(secret_key), secret_of(session_token)
+        kinds = {"secret_key": type(secret_key).__name__, "session_token": type(session_token).__name__}
+        wrong = "secret_key" if secret is None else "session_token"
+        is_wrong = token is None and session_token is not None
+        # No frame of a traceback keeps them.
+        del secret_key, session_token
+        if secret is None or is_wrong:
+            del self, access_key
+            raise ConfigurationError(f"AwsCredentials() takes {wrong} as str or Secret, not {kinds[wrong]}")
+        self.__attrs_init__(access_key, secret, token, expires_at)
 
 
 def presigned(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import anyio.to_thread
-
 from aioproducer.auth.failing import NoTokenError
+from aioproducer.auth.threads import in_own_thread
 from aioproducer.secret import Token
 
 __all__ = ["token_file"]
@@ -30,6 +29,6 @@ def token_file(path: str) -> Callable[[], Awaitable[Token]]:
         raise NoTokenError(f"failed: reading {path}: {why}")
 
     async def provide() -> Token:
-        return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+        return await in_own_thread(read)
 
     return provide

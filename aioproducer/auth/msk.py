@@ -9,13 +9,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import anyio.to_thread
-
 from aioproducer.auth.aws import AwsCredentials, presigned
 from aioproducer.auth.botocore_chain import BotocoreChain, require_botocore
 from aioproducer.auth.failing import NoTokenError
+from aioproducer.auth.threads import in_own_thread
 from aioproducer.errors import ConfigurationError
-from aioproducer.secret import Token
+from aioproducer.secret import Secret, Token
 
 __all__ = ["msk_iam", "msk_token", "signed_by"]
 
@@ -47,17 +46,17 @@ def signed_by(
 
     async def provide() -> Token:
         if isinstance(source, BotocoreChain):
-            # With a limit of its own: shared threads may be busy with blocking jobs.
-            one = anyio.CapacityLimiter(1)
-            found: object = await anyio.to_thread.run_sync(source.find, abandon_on_cancel=True, limiter=one)
+            found: object = await in_own_thread(source.find)
         else:
             given = source()
             found = await given if inspect.isawaitable(given) else given
-        if not isinstance(found, AwsCredentials):
-            raise NoTokenError(
-                f"got no AwsCredentials: the callable of msk_iam() gave {type(found).__name__}"
-            )
-        return msk_token(region, found, time.time())
+            # No frame of a traceback keeps a pair of keys in place of credentials.
+            del given
+        if isinstance(found, AwsCredentials):
+            return msk_token(region, found, time.time())
+        kind = type(found).__name__
+        del found
+        raise NoTokenError(f"got no AwsCredentials: the callable of msk_iam() gave {kind}")
 
     return provide
 
@@ -67,13 +66,17 @@ def msk_token(region: str, credentials: AwsCredentials, now: float) -> Token:
     left = _LIFE if credentials.expires_at is None else min(_LIFE, int(credentials.expires_at - now))
     if left < 1:
         raise NoTokenError("got credentials of AWS that have expired")
-    url = presigned(
-        f"kafka.{region}.amazonaws.com",
-        [("Action", "kafka-cluster:Connect")],
-        credentials,
-        (region, "kafka-cluster"),
-        now,
-        left,
-    )
+    url = _url(region, credentials, now, left)
+    if url is None:
+        raise NoTokenError("got credentials of AWS that are not UTF-8 text")
     text = f"{url.reveal()}&User-Agent=aioproducer".encode()
     return Token(base64.urlsafe_b64encode(text).decode().rstrip("="), now + left)
+
+
+def _url(region: str, credentials: AwsCredentials, now: float, left: int) -> Secret | None:
+    """The signed URL; None for keys that cannot be encoded: the error of the codec would hold them."""
+    parameters, scope = [("Action", "kafka-cluster:Connect")], (region, "kafka-cluster")
+    try:
+        return presigned(f"kafka.{region}.amazonaws.com", parameters, credentials, scope, now, left)
+    except UnicodeEncodeError:
+        return None

@@ -11,22 +11,29 @@ import click
 
 from aioproducer import DirectoryProvider, FileProvider, MetadataTimeoutError, Producer, ProducerConfig
 from aioproducer.cli.terminal.numbers import Real
-from aioproducer.config import SETTINGS, ConfigProvider, UnresolvedError, topic_problem
-from aioproducer.errors import printable
+from aioproducer.config import KAFKAS, SETTINGS, ConfigProvider, UnresolvedError, topic_problem
 
 ANSWER_TIMEOUT = 10.0
 
 
 def pairs(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """All NAME=VALUE arguments; a later one replaces an earlier one of the same name."""
-    return dict(pair(option, text) for text in given)
+    """All NAME=VALUE arguments; a later one replaces an earlier one of the same name. Secrets are refused."""
+    found = dict(pair(option, text) for text in given)
+    for name in found:
+        row = SETTINGS.get(name.replace(".", "_"))
+        if row is not None and row.is_secret:
+            # Here: an argument behind it, which may be a part of the secret, is not looked at.
+            raise click.UsageError(
+                f"{name}: other users of this machine see the command line: put it into the file of --config"
+            )
+    return found
 
 
 def pair(option: click.Parameter, text: str) -> tuple[str, str]:
-    """NAME=VALUE as a pair."""
+    """NAME=VALUE as a pair. An error does not show the text, which may have a password."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param=option)
+        raise click.BadParameter("must be NAME=VALUE", param=option)
     return name.strip(), value
 
 
@@ -74,8 +81,9 @@ class _Providers(dict[str, ConfigProvider]):
     """The providers of the command line."""
 
     def __missing__(self, name: str) -> ConfigProvider:
+        # A name that is none of Kafka's may be a part of a password.
         raise UnresolvedError(
-            f"${{{printable(name)}:…}} has no provider: with --secrets FOLDER, ${{file:…}} and ${{dir:…}} read the files below FOLDER"
+            f"${{{name if name in KAFKAS else '…'}:…}} has no provider: with --secrets FOLDER, ${{file:…}} and ${{dir:…}} read the files below FOLDER"
         )
 
 
@@ -95,12 +103,6 @@ def configuration(
     References may lead to files below the folders of `secrets`.
     """
     providers = given_providers(secrets)
-    for name in properties:
-        row = SETTINGS.get(name.replace(".", "_"))
-        if row is not None and row.is_secret:
-            raise click.UsageError(
-                f"{name}: other users of this machine see the command line: put it into the file of --config"
-            )
     if file is None:
         return ProducerConfig.from_properties(properties, providers=providers)
     overrides = {name.replace(".", "_"): _parsed(name, text) for name, text in properties.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import re
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ import aioproducer
 from aioproducer.cli import INTERRUPTED
 
 FAILED, USAGE = 1, 2
+_EXTRA = re.compile(r"(Got unexpected extra arguments?) \(.*\)", re.DOTALL)
 
 COMMANDS = {
     "demo": "Send, read back and verify, without any Kafka.",
@@ -72,7 +74,8 @@ def run(arguments: Sequence[str] | None) -> int:
     try:
         code = program.main(arguments, prog_name="aioproducer", standalone_mode=False)
     except click.UsageError as error:
-        return _said(f"{error.format_message().rstrip('.')}; see '{_path(error)} --help'", error.exit_code)
+        reason = _without_values(error.format_message(), sys.argv[1:] if arguments is None else arguments)
+        return _said(f"{reason.rstrip('.')}; see '{_path(error)} --help'", error.exit_code)
     except click.ClickException as error:
         return _said(error.format_message(), error.exit_code)
     except click.Abort:
@@ -82,6 +85,18 @@ def run(arguments: Sequence[str] | None) -> int:
     except (aioproducer.KafkaError, OSError) as error:
         return _said(str(error), FAILED)
     return int(code or 0)
+
+
+def _without_values(message: str, arguments: Sequence[str]) -> str:
+    """The message without texts behind `=`, and without arguments that have no place: they may be parts of a password."""
+    message = _EXTRA.sub(r"\1", message)
+    for text in arguments:
+        rest = text
+        while "=" in rest:
+            whole, (name, _, rest) = rest, rest.partition("=")
+            for form in (whole, repr(whole)[1:-1]):
+                message = message.replace(form, f"{name}=…")
+    return message
 
 
 def _path(error: click.UsageError) -> str:

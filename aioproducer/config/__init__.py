@@ -18,6 +18,7 @@ from aioproducer.config.producer import config_of_call as config_of_call
 from aioproducer.config.producer import require_config as require_config
 from aioproducer.config.producer import require_connection_settings as require_connection_settings
 from aioproducer.config.properties import properties_of as properties_of
+from aioproducer.config.providers import KAFKAS as KAFKAS
 from aioproducer.config.providers import ConfigProvider as ConfigProvider
 from aioproducer.config.providers import DirectoryProvider as DirectoryProvider
 from aioproducer.config.providers import EnvProvider as EnvProvider
@@ -28,11 +29,14 @@ from aioproducer.config.security.conflicts import iam_options as iam_options
 from aioproducer.config.security.conflicts import jaas_options as jaas_options
 from aioproducer.config.security.conflicts import ticket_cache as ticket_cache
 from aioproducer.config.security.iam import region_of as region_of
+from aioproducer.config.shown import shown_pair as shown_pair
+from aioproducer.config.shown import shows_name as shows_name
 from aioproducer.config.signature import Changes as Changes
 from aioproducer.config.signature import ConnectionSettings as ConnectionSettings
 from aioproducer.config.signature import Settings as Settings
 
 __all__ = [
+    "KAFKAS",
     "SETTINGS",
     "BootstrapServers",
     "Changes",
@@ -59,6 +63,8 @@ __all__ = [
     "replaced",
     "require_config",
     "require_connection_settings",
+    "shown_pair",
+    "shows_name",
     "ticket_cache",
     "topic_problem",
     "with_credentials",

@@ -22,6 +22,8 @@ _DECIDING = {
     "sasl_token_provider": ("sasl_token_provider",),
     "sasl_password": ("sasl_password",),
     "sasl_username": ("sasl_username",),
+    "ssl_keystore_certificate_chain": ("ssl_keystore_certificate_chain",),
+    "ssl_keystore_key": ("ssl_keystore_key",),
 }
 CEILINGS = {
     "reconnect_backoff_max_ms": ("reconnect_backoff_ms", 1_000),

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from aioproducer.errors import printable
+from aioproducer.config.shown import shown_value
+from aioproducer.errors import PIECE_LIMIT, printable
 
 __all__ = ["BootstrapServers", "Endpoint", "parse_endpoint", "parse_endpoints"]
 
@@ -64,13 +65,15 @@ def _endpoint(piece: object) -> Endpoint:
             return parse_endpoint(piece)
         case (str(host), int(port)) if not isinstance(port, bool):
             return parse_endpoint(str(Endpoint(host, port)))
-    raise ValueError(f"{printable(repr(piece))} is not an address: write 'host:port'")
+    raise ValueError(f"{shown_value(piece) or type(piece).__name__} is not an address: write 'host:port'")
 
 
 def parse_endpoint(piece: str) -> Endpoint:
     """The address in `piece`; `ValueError` names the mistake and the correct form."""
+    shown = shown_value(piece, PIECE_LIMIT)
+    if shown is None:
+        raise ValueError("has the text of another setting, which is not shown: write 'host:port,host:port'")
     _refuse_urls(piece)
-    shown = printable(repr(piece))
     host, colon, port = piece.rpartition(":")
     if not colon or piece.endswith("]"):
         raise ValueError(f"{shown} has no port: write 'host:port', such as {_example(piece)!r}")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import attrs
 
 from aioproducer.config.endpoints import Endpoint, parse_endpoints
 from aioproducer.config.names import topic_problem
-from aioproducer.errors import printable
+from aioproducer.config.shown import shown_value
 
 __all__ = [
     "INT_MAX",
@@ -169,6 +169,7 @@ class Acks:
 class Addresses:
     """Addresses of brokers."""
 
+    shows_parts: ClassVar[bool] = True
     range: Final = "'host:port,host:port' or a sequence"
 
     def check(self, value: Any) -> tuple[Endpoint, ...]:
@@ -234,6 +235,7 @@ class Optional:
 class Topics:
     """Names of topics."""
 
+    shows_parts: ClassVar[bool] = True
     range: Final = "a sequence of names"
 
     def check(self, value: Any) -> tuple[str, ...]:
@@ -249,6 +251,7 @@ class Topics:
 class TopicLimits:
     """A number of bytes for each of several topics; stored as a tuple of pairs, sorted by name."""
 
+    shows_parts: ClassVar[bool] = True
     range: Final = "a mapping of topic names to 1 or more bytes"
 
     def check(self, value: Any) -> tuple[tuple[str, int], ...]:
@@ -263,7 +266,7 @@ class TopicLimits:
         try:
             return Integer(1, LONG_MAX, unit="bytes").check(limit)
         except ValueError as error:
-            raise ValueError(f"the limit of {printable(repr(name), 60)} {error}") from None
+            raise ValueError(f"the limit of {shown_value(name, 60) or 'a topic'} {error}") from None
 
     def parse(self, text: str) -> dict[str, Any]:
         pairs = (pair.partition(":") for pair in filter(None, map(str.strip, text.split(","))))
@@ -273,6 +276,6 @@ class TopicLimits:
 def _topic(name: object) -> str:
     problem = topic_problem(name)
     if problem:
-        raise ValueError(f"{printable(repr(name), 60)}: {problem}")
+        raise ValueError(f"{shown_value(name, 60) or 'a name'}: {problem}")
     assert isinstance(name, str)  # noqa: S101  # topic_problem() has checked it
     return str.__str__(name)

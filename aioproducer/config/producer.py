@@ -28,7 +28,7 @@ from aioproducer.config.kinds import (
     Topics,
 )
 from aioproducer.config.names import client_id_problem, transactional_id_problem
-from aioproducer.config.properties import read_properties
+from aioproducer.config.properties import read_properties, written_in
 from aioproducer.config.providers import ConfigProvider, checked_providers
 from aioproducer.config.refused import refusal, unknown
 from aioproducer.config.security.brokers import AllowedBroker, Brokers
@@ -47,6 +47,7 @@ from aioproducer.config.security.kinds import (
     Url,
     Urls,
 )
+from aioproducer.config.shown import Origin, shown_setting
 from aioproducer.config.signature import Changes, ConnectionSettings, Settings
 from aioproducer.config.table import DERIVED, REQUIRED, Group, Setting, complaint, rows, setting
 from aioproducer.errors import ConfigurationError, printable
@@ -764,11 +765,15 @@ class ProducerConfig:
         values["bootstrap_servers"] = bootstrap_servers
         pieces = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         values.update((name, piece) for name, piece in pieces.items() if piece is not None)
+        del bootstrap_servers, key_serializer, value_serializer, pieces
         self._fill(values, [])
 
     def _fill(self, values: dict[str, Any], problems: list[str]) -> None:
         fields = _checked(values, problems)
+        # No frame of a traceback keeps the objects of the user: a function may be bound to a secret.
+        values.clear()
         if problems:
+            fields.clear()
             raise ConfigurationError(problems)
         self.__attrs_init__(**fields)
 
@@ -795,22 +800,26 @@ class ProducerConfig:
         values = cast("dict[str, Any]", overrides)
         problems: list[str] = []
         try:
-            read_properties(source, SETTINGS, values, problems, checked_providers(providers))
+            checked = checked_providers(providers)
+            read_properties(written_in(source), SETTINGS, values, problems, checked)
         except BaseException:
             values.clear()
             raise
         finally:
             # No frame of a traceback keeps a secret.
-            del source
+            del source, providers
+            checked = {}
         if "bootstrap_servers" not in values and not any("bootstrap.servers" in line for line in problems):
             problems.append("bootstrap.servers is missing: set at least one 'host:port'")
         return cls._made(values, problems)
 
     def evolve(self, **changes: Unpack[Changes]) -> Self:
         """A copy with these settings changed, checked like a new one; settings that were not set are derived anew."""
-        values = {name: getattr(self, name) for name in self.given} | cast("dict[str, Any]", changes)
+        changed = cast("dict[str, Any]", changes)
+        # The changes first: an error tells the number of an argument.
+        values = changed | {name: getattr(self, name) for name in self.given if name not in changed}
         # No frame of a traceback keeps a secret.
-        cast("dict[str, Any]", changes).clear()
+        changed.clear()
         return self._made(values, [])
 
     def __repr__(self) -> str:
@@ -818,7 +827,7 @@ class ProducerConfig:
             return "<ProducerConfig, refused>"
         shown = [repr(",".join(map(str, self.bootstrap_servers)))]
         names = (name for name in SETTINGS if name in self.given and name != "bootstrap_servers")
-        shown += [f"{name}={printable(repr(getattr(self, name)))}" for name in names]
+        shown += [f"{name}={printable(shown_setting(getattr(self, name)))}" for name in names]
         return f"ProducerConfig({', '.join(shown)})"
 
 
@@ -828,12 +837,16 @@ def config_of_call(bootstrap_servers: BootstrapServers, settings: ConnectionSett
         return ProducerConfig(bootstrap_servers, **settings)
     finally:
         cast("dict[str, Any]", settings).clear()
+        del bootstrap_servers
 
 
 def require_config(config: object) -> None:
     """Refuse an object that is not a configuration, such as a mapping of settings."""
     if not isinstance(config, ProducerConfig):
-        raise ConfigurationError(f"from_config() takes a ProducerConfig, not {type(config).__name__}")
+        kind = type(config).__name__
+        # No frame of a traceback keeps a mapping of settings.
+        del config
+        raise ConfigurationError(f"from_config() takes a ProducerConfig, not {kind}")
 
 
 def require_connection_settings(settings: ConnectionSettings) -> None:
@@ -853,11 +866,11 @@ SETTINGS: Final[Mapping[str, Setting]] = rows(ProducerConfig)
 def _checked(values: dict[str, Any], problems: list[str]) -> dict[str, Any]:
     fields = _defaults()
     given = set()
-    for name in list(values):
+    for number, name in enumerate(list(values), start=1):
         row = SETTINGS.get(name)
         if row is None:
-            del values[name]
-            problems.append(refusal(name) or unknown(name, SETTINGS))
+            place = Origin(f"argument {number}")
+            problems.append(refusal(name) or unknown(name, values.pop(name), place, SETTINGS))
             continue
         given.add(name)
         try:

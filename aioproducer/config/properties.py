@@ -11,52 +11,82 @@ from typing import Any
 import attrs
 
 from aioproducer._codecs import LEVELS
-from aioproducer.config.java_properties import parse_properties
+from aioproducer.config.java_properties import CUT, Line, parse_properties
 from aioproducer.config.providers import ConfigProvider, UnresolvedError, replaced
 from aioproducer.config.refused import class_name_problem, refusal, refuses_kafka, says_what_we_do, unknown
 from aioproducer.config.security.conflicts import ignored_by_java
 from aioproducer.config.security.token_conflicts import ALLOWED_URLS, URL
+from aioproducer.config.shown import Origin, is_like_a_name
 from aioproducer.config.table import Setting, complaint
 from aioproducer.errors import ConfigurationError, printable
 
-__all__ = ["properties_of", "read_properties"]
+__all__ = ["properties_of", "read_properties", "written_in"]
 
 # As String.trim() of Java.
 _BLANKS = "".join(map(chr, range(0x21)))
 _OF_CODE = frozenset((ALLOWED_URLS, "allowed_brokers"))
 _PROVIDERS = "config.providers"
+_LINE_ENDS = frozenset("\r\n\0")
 STANDS_FOR = {"partitioner_class": "partitioner", "interceptor_classes": "interceptors"}
 
 
+def written_in(source: Mapping[str, Any] | str | os.PathLike[str]) -> Mapping[str, Any]:
+    """The properties of a mapping or a file."""
+    if isinstance(source, Mapping):
+        return source
+    try:
+        return properties_of(_path(source))
+    finally:
+        # No frame of a traceback keeps the text of a file in place of its path.
+        del source
+
+
 def read_properties(
-    source: Mapping[str, Any] | str | os.PathLike[str],
+    written: Mapping[str, Any],
     table: Mapping[str, Setting],
     values: dict[str, Any],
     problems: list[str],
     providers: Mapping[str, ConfigProvider],
 ) -> None:
-    """Add the settings of `source` to `values`, except those already there, and append problems to `problems`."""
-    written = source if isinstance(source, Mapping) else properties_of(_path(source))
-    properties = _without_providers({str(name): value for name, value in written.items()}, providers)
+    """Add the settings of `written` to `values`, except those already there, and append problems to `problems`."""
+    given = {str(name): value for name, value in written.items()}
+    origins = {name: _origin(value, number) for number, (name, value) in enumerate(given.items(), start=1)}
+    properties = _without_providers({name: _value_of(value) for name, value in given.items()}, providers)
     replaced_ones = _replace(properties, providers)
     used = _with_one_level(properties, values.get("compression_type"))
     _drop_ignored(used, table, values)
     for name, value in used.items():
+        origin = origins.get(name, Origin(name))
         try:
-            _take(name, value, table, values, problems)
+            _take(name, value, table, values, problems, origin)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001  # an object of the user raised: one problem among others
             row = table.get(name.replace(".", "_"))
-            hides = name in replaced_ones or (row is not None and row.hides)
-            problems.append(complaint(name, value, error, hides=hides))
+            hides = name in replaced_ones or row is None or row.hides
+            shown = origin.place if row is None else name
+            told = _of_provider(error, row) if name in replaced_ones else error
+            problems.append(complaint(shown, value, told, hides=hides))
 
 
 @attrs.frozen
 class _Unresolved:
-    """In place of the value of a property that has a reference without a value."""
+    """In place of the value of a property that has a reference without a value, or a part of its text."""
 
     why: str
+
+
+def _origin(value: object, number: int) -> Origin:
+    """The place of a property: its line in a file, its number in a mapping."""
+    if isinstance(value, Line):
+        return Origin(f"line {value.number}", value.is_assigned)
+    return Origin(f"property {number}")
+
+
+def _value_of(given: Any) -> Any:
+    if not isinstance(given, Line):
+        return given
+    return _Unresolved(CUT) if given.is_cut else given.value
 
 
 def _replace(properties: dict[str, Any], providers: Mapping[str, ConfigProvider]) -> set[str]:
@@ -108,8 +138,8 @@ def _drop_ignored(
     if told:
         logging.getLogger("aioproducer").warning(
             "properties without effect with security.protocol=%s and sasl.mechanism=%s: %s",
-            printable(protocol),
-            printable(mechanism),
+            _choice(protocol, table["security_protocol"]),
+            _choice(mechanism, table["sasl_mechanism"]),
             ", ".join(map(printable, told)),
         )
 
@@ -126,26 +156,52 @@ def _word(
     return str.upper(str.strip(value)) if issubclass(type(value), str) else default
 
 
+def _choice(word: str, row: Setting) -> str:
+    """The word, if it is one of the setting; any other text may be a secret."""
+    try:
+        return str(row.kind.check(word))
+    except ValueError:
+        return "(none of its values)"
+
+
+def _of_provider(error: BaseException, row: Setting | None) -> BaseException:
+    """The error about a value of a provider: a kind of several parts shows the part that is wrong."""
+    return ValueError(f"must be {row.kind.range}") if row is not None and row.shows_parts else error
+
+
 def _path(given: object) -> Path:
-    if not isinstance(given, str | os.PathLike):
-        raise ConfigurationError(
-            f"properties must be a mapping, or the path of a file as str or os.PathLike, not {type(given).__name__}"
-        )
-    return Path(given)
+    kind = type(given).__name__
+    if isinstance(given, str | os.PathLike):
+        path = os.fspath(given)
+        if isinstance(path, str) and not _LINE_ENDS & set(path):
+            return Path(path)
+        del path
+    # No frame of a traceback keeps the text of a file in place of its path.
+    del given
+    if kind == "str":
+        raise ConfigurationError("properties must be a mapping, or the path of a file, and not its text")
+    raise ConfigurationError(
+        f"properties must be a mapping, or the path of a file as str or os.PathLike, not {kind}"
+    )
 
 
-def properties_of(path: Path) -> dict[str, str]:
+def properties_of(path: Path) -> dict[str, Line]:
     """The pairs in a properties file, as they are written."""
+    # A property in place of the path may be a password.
+    shown = "a file with '=' in its name, which is not shown" if "=" in str(path) else str(path)
+    cause = None
     try:
         return parse_properties(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigurationError(f"{path}: reading the file failed: {error.strerror}", cause=error) from error
+        why = f"reading the file failed: {error.strerror}"
+        cause = error if shown == str(path) else None
     except UnicodeDecodeError:
         why = "not UTF-8; write other characters as \\uXXXX"
     except ValueError as error:
         why = str(error)
+    del path
     # Behind the handlers: those errors have the contents of the file, and their frames the passwords.
-    raise ConfigurationError(f"{path}: {why}")
+    raise ConfigurationError(f"{shown}: {why}", cause=cause)
 
 
 def _with_one_level(properties: Mapping[str, Any], override: str | None) -> dict[str, Any]:
@@ -163,14 +219,20 @@ def _with_one_level(properties: Mapping[str, Any], override: str | None) -> dict
 
 
 def _take(
-    dotted: str, value: Any, table: Mapping[str, Setting], values: dict[str, Any], problems: list[str]
+    dotted: str,
+    value: Any,
+    table: Mapping[str, Setting],
+    values: dict[str, Any],
+    problems: list[str],
+    origin: Origin,
 ) -> None:
     name = dotted.replace(".", "_")
     if STANDS_FOR.get(name, name) in values or says_what_we_do(dotted, value):
         return
-    problem = _problem(dotted, value, table) or _of_code(name, dotted, values)
+    problem = _problem(dotted, value, table, origin) or _of_code(name, dotted, values)
     if isinstance(value, _Unresolved):
-        problem = f"{dotted}: {value.why}"
+        is_shown = name in table or (is_like_a_name(dotted) and origin.is_assigned)
+        problem = f"{dotted if is_shown else origin.place}: {value.why}"
     if problem:
         problems.append(problem)
         return
@@ -189,9 +251,9 @@ def _of_code(name: str, dotted: str, overrides: Mapping[str, Any]) -> str | None
     return None
 
 
-def _problem(dotted: str, value: Any, table: Mapping[str, Setting]) -> str | None:
+def _problem(dotted: str, value: Any, table: Mapping[str, Setting], origin: Origin) -> str | None:
     class_name = class_name_problem(dotted, value) if isinstance(value, str) else None
     if class_name:
         return class_name
     known = dotted.replace(".", "_") in table
-    return None if known else refusal(dotted) or unknown(dotted, table)
+    return None if known else refusal(dotted) or unknown(dotted, value, origin, table)

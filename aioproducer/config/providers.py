@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol, final
 
 import attrs
 
-from aioproducer.config.java_properties import parse_properties
+from aioproducer.config.java_properties import CUT, parse_properties
 from aioproducer.errors import ConfigurationError, printable
 
 __all__ = [
+    "KAFKAS",
     "ConfigProvider",
     "DirectoryProvider",
     "EnvProvider",
@@ -29,6 +30,8 @@ __all__ = [
 # As Kafka's ConfigTransformer.
 _REFERENCE: Final = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _LARGEST: Final = 1024 * 1024
+KAFKAS: Final = ("file", "dir", "directory", "env", "secretManager", "secretsmanager", "vault")
+"""The names that Kafka's documentation and common providers give to providers."""
 
 
 class ConfigProvider(Protocol):
@@ -73,7 +76,10 @@ class FileProvider:
         """The property `key` of the file."""
         # No local variable holds the other properties.
         try:
-            return parse_properties(_text(_allowed(path, self.allowed)))[key]
+            line = parse_properties(_text(_allowed(path, self.allowed)))[key]
+            if not line.is_cut:
+                return line.value
+            why = f"{printable(path)}: {printable(key)}: {CUT}"
         except KeyError:
             why = f"{printable(path)} has no property {printable(key)}"
         except UnresolvedError:
@@ -157,6 +163,8 @@ def checked_providers(providers: object) -> Mapping[str, ConfigProvider]:
         isinstance(name, str) and not isinstance(provider, type) and callable(getattr(provider, "get", None))
         for name, provider in providers.items()
     ):
+        # No frame of a traceback keeps the objects of the user.
+        del providers
         raise ConfigurationError(
             "providers: must be a mapping of names to providers: {'file': FileProvider([…])}"
         )
@@ -172,9 +180,11 @@ def _value(name: str, path: str, key: str, providers: Mapping[str, ConfigProvide
     try:
         provider = providers[name]
     except KeyError:
+        # A name that is none of Kafka's may be a part of a password.
+        shown = name if name in KAFKAS else "…"
         raise UnresolvedError(
-            f"${{{printable(name)}:…}} is replaced only by a provider that the application passes: "
-            f"from_properties(…, providers={{{printable(name)!r}: …}})"
+            f"${{{shown}:…}} is replaced only by a provider that the application passes: "
+            f"from_properties(…, providers={{'{shown}': …}})"
         ) from None
     try:
         value: object = provider.get(path, key)

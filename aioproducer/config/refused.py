@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from aioproducer._codecs import LEVELS
+from aioproducer.config.shown import Origin, shows_name
 from aioproducer.documentation import page
 from aioproducer.errors import printable
 
@@ -184,14 +185,21 @@ def class_name_problem(dotted: str, value: str) -> str | None:
     return f"{dotted}: {JVM_CLASS}; {advice}"
 
 
-def unknown(name: str, known: Collection[str]) -> str:
-    """The line about an unknown name, with the nearest known one."""
-    dotted = "." in name
+def unknown(name: str, value: object, origin: Origin, known: Collection[str]) -> str:
+    """The line about an unknown name, with the nearest known one. A name that may be a part of a secret is not shown."""
     plain = name.replace(".", "_").strip()
     if plain in known:
         return f"{printable(name)}: the setting is named {plain}"
     near = [ELSEWHERE[plain]] if plain in ELSEWHERE else difflib.get_close_matches(plain.lower(), known, n=1)
+    if not shows_name(name.strip(), value, is_near=bool(near), is_assigned=origin.is_assigned):
+        return f"{origin.place}: no such setting; it is not shown, as it may be a part of a secret; {_advice(origin)}"
     if not near:
         return f"{printable(name)}: no such setting; remove it, or see {page('configuration.md')}"
-    word = near[0].replace("_", ".") if dotted and near[0] not in OBJECTS else near[0]
+    word = near[0].replace("_", ".") if "." in name and near[0] not in OBJECTS else near[0]
     return f"{printable(name)}: no such setting; did you mean {word}?"
+
+
+def _advice(origin: Origin) -> str:
+    if origin.is_line:
+        return "remove it, or end the line before it with a backslash if it belongs to that value"
+    return f"remove it, or see {page('configuration.md')}"

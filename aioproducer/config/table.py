@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 
 from aioproducer.config.kinds import Kind, Optional
-from aioproducer.errors import printable, text_of
+from aioproducer.config.shown import shown_pair
+from aioproducer.errors import text_of
 
 __all__ = ["DERIVED", "REQUIRED", "SAME", "Group", "Setting", "complaint", "rows", "setting"]
 
@@ -60,6 +61,11 @@ class Setting:
         return bool(getattr(self._own_kind, "hides", False))
 
     @property
+    def shows_parts(self) -> bool:
+        """Whether an error about a value has the part of it that is wrong."""
+        return bool(getattr(self._own_kind, "shows_parts", False))
+
+    @property
     def is_secret(self) -> bool:
         """Whether its values are secret."""
         return bool(getattr(self._own_kind, "is_secret", False))
@@ -103,10 +109,6 @@ def rows(cls: type[attrs.AttrsInstance]) -> dict[str, Setting]:
     }
 
 
-PLAIN = (str, bool, int, float, type(None))
-LONGEST_NUMBER = 10**80
-
-
 def complaint(name: str, value: Any, problem: BaseException, *, hides: bool = False) -> str:
     """The line about an invalid value, with as much of the value as may be shown. `hides`: none of it."""
     # A kind raises ValueError; any other error was raised by an object of the user while it was read.
@@ -115,8 +117,7 @@ def complaint(name: str, value: Any, problem: BaseException, *, hides: bool = Fa
         if isinstance(problem, ValueError)
         else f"reading the value raised {type(problem).__name__}"
     )
-    # An address may contain a password by mistake, a repr may contain anything, and Python formats no huge number.
-    is_plain = type(value) in PLAIN and not (type(value) is int and abs(value) > LONGEST_NUMBER)
-    if hides or not is_plain or name.replace(".", "_") == "bootstrap_servers":
+    # An address may contain a password by mistake.
+    if hides or name.replace(".", "_") == "bootstrap_servers":
         return f"{name}: {text}"
-    return f"{name}={printable(repr(value), 80)}: {text}"
+    return f"{shown_pair(name, value)}: {text}"

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from aioproducer.errors import printable
+from aioproducer.config import shown_pair
 
 __all__ = ["OPTIONS", "SPELT_FORMATS", "Format", "PartFormat", "RegistryPlace", "Structure", "read_structure"]
 
@@ -122,7 +122,7 @@ def _part(name: str, prefix: str, ours: Mapping[str, str], problems: list[str]) 
     known = {each.value: each for each in Format}
     text = ours[option].strip().lower()
     if text not in known:
-        problems.append(f"{SPELT_FORMATS[option]}={printable(ours[option])!r}: must be {', '.join(known)}")
+        problems.append(f"{shown_pair(SPELT_FORMATS[option], ours[option])}: must be {', '.join(known)}")
         return None
     chosen = known[text]
     if chosen is not Format.PROTOBUF and any(each.startswith("protobuf.") for each in given):
@@ -154,7 +154,7 @@ def _id(name: str, text: str | None, problems: list[str]) -> int | None:
 def _flag(name: str, ours: Mapping[str, str], problems: list[str]) -> bool:
     text = ours.get(name, "true").strip().lower()
     if text not in {"true", "false"}:
-        problems.append(f"{SPELT_FORMATS.get(name, name)}={printable(ours[name])!r}: must be true or false")
+        problems.append(f"{shown_pair(SPELT_FORMATS.get(name, name), ours[name])}: must be true or false")
     return text != "false"
 
 

@@ -15,6 +15,8 @@ from aioproducer.config import (
     EnvProvider,
     FileProvider,
     ProducerConfig,
+    shown_pair,
+    shows_name,
     topic_problem,
 )
 from aioproducer.errors import ConfigurationError, printable
@@ -100,6 +102,7 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
     # Values with passwords must not be in a frame of an error's traceback: Spark can be configured to print locals.
     del given
     if options is None or problems:
+        del options
         raise ConfigurationError("; ".join(problems))
     return options
 
@@ -129,7 +132,9 @@ def settings_of(config: ProducerConfig) -> dict[str, Any]:
 
 def _read(given: dict[str, str], problems: list[str]) -> SinkOptions | None:
     ours = {name: value for name, value in given.items() if not name.startswith(PREFIX)}
-    problems += [_unknown(name) for name in ours if name not in OURS and name not in OF_SPARK]
+    problems += [
+        _unknown(name, value) for name, value in ours.items() if name not in OURS and name not in OF_SPARK
+    ]
     guarantee = _one_of(
         "delivery", ours, {each.value: each for each in Guarantee}, Guarantee.AT_LEAST_ONCE, problems
     )
@@ -194,7 +199,7 @@ def _without_subject(structure: Structure | None, topic: str | None) -> list[str
     ]
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str, value: str) -> str:
     if name in INSTEAD:
         return f"unknown option {name!r}: {INSTEAD[name]}"
     near = difflib.get_close_matches(name, [*OURS, PREFIX + "bootstrap.servers"], n=1)
@@ -203,6 +208,8 @@ def _unknown(name: str) -> str:
         if near
         else "names of Kafka's properties begin with 'kafka.'"
     )
+    if not shows_name(name, value, is_near=bool(near)):
+        return "unknown option, not shown, as it may be a part of a secret: names of Kafka's properties begin with 'kafka.'"
     return f"unknown option {printable(name)!r}: {hint}"
 
 
@@ -252,7 +259,7 @@ def _one_of(
     if text is None:
         return default
     if text.strip().lower() not in choices:
-        problems.append(f"{SPELT.get(name, name)}={printable(text)!r}: must be {' or '.join(choices)}")
+        problems.append(f"{shown_pair(SPELT.get(name, name), text)}: must be {' or '.join(choices)}")
         return default
     return choices[text.strip().lower()]
 

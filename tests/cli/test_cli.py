@@ -25,7 +25,7 @@ PERF = ["perf", *SEND, "--num-records", "10", "--throughput", "-1"]
     [
         ([], "Missing command; see 'aioproducer --help'"),
         (["frobnicate"], "'frobnicate'"),
-        (["demo", "--records", "many"], "'many' is not a valid whole number"),
+        (["demo", "--records", "many"], "Invalid value for '--records': must be a whole number;"),
         (["demo", "--tasks", "0"], "0 is not in the range 1<=x<=10000"),
         (["broker", "--port", "70000"], "70000 is not in the range 0<=x<=65535"),
         (["broker", "--brokers", "0"], "0 is not in the range 1<=x<=100"),
@@ -33,7 +33,7 @@ PERF = ["perf", *SEND, "--num-records", "10", "--throughput", "-1"]
         (["produce", "--bootstrap-server", "localhost:9092"], "'--topic'"),
         (["produce", *SEND, "--topic", "a/b"], "a topic name must consist of ASCII letters"),
         (["produce", *SEND, "nowhere.txt"], "nowhere.txt"),
-        (["produce", *SEND, "--header", "plain"], "'plain' is not NAME=VALUE"),
+        (["produce", *SEND, "--header", "plain"], "must be NAME=VALUE"),
         (["produce", *SEND, "--delimiter", r"\q"], r"only \n, \t, \r, \0, \\ and \x1e are supported"),
         (["produce", *SEND, "--key-separator", ""], "must not be empty"),
         (["produce", *SEND, "--format", "jsonl", "--key-separator", ":"], "requires --format lines"),
@@ -77,6 +77,66 @@ def test_wrong_usage_is_one_line(
     assert complaint in err
     assert err.startswith("aioproducer: ")
     assert (len(err.splitlines()), out) == (1, "")
+
+
+CANARY = "canary7"
+SIZED = [*PERF, "--record-size", "10"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["produce", *SEND, "-X", "sasl.password=", CANARY], "sasl.password: other users of this machine"),
+        (["produce", *SEND, "-X", "sasl.jaas.config=x", "required", f"password={CANARY};"], "other users"),
+        (["produce", *SEND, "-X", "sasl.password", CANARY], "must be NAME=VALUE"),
+        (["produce", *SEND, "-X", f"sasl.password:{CANARY}"], "must be NAME=VALUE"),
+        (["produce", *SEND, "-X", f"={CANARY}"], "must be NAME=VALUE"),
+        (["produce", *SEND, "-X", f"{CANARY}=1"], "no such setting; it is not shown"),
+        (["produce", *SEND, "-X", f"acks=all sasl.password={CANARY}"], "acks: must be 'all'"),
+        (["produce", *SEND, "-H", CANARY], "must be NAME=VALUE"),
+        (["produce", *SEND, "-p", CANARY], "must be a whole number"),
+        (["produce", *SEND, "--wait", CANARY], "must be a number"),
+        (["produce", *SEND, f"--password={CANARY}"], "No such option"),
+        (["produce", *SEND, "--config", f"sasl.password={CANARY}"], "'sasl.password=…' does not exist"),
+        (["produce", *SEND, f"--config=sasl.password={CANARY}"], "'sasl.password=…' does not exist"),
+        (["produce", *SEND, "--format", f"password='{CANARY}'"], "password=…"),
+        (["produce", *SEND, "-b", f"a:1 sasl.password={CANARY}"], "has the text of another setting"),
+        ([*SIZED, CANARY], "Got unexpected extra argument;"),
+        ([*SIZED, "--command-property", "sasl.jaas.config=x", f"password={CANARY};"], "other users"),
+        (["doctor", CANARY, f"a\n{CANARY}"], "Got unexpected extra arguments;"),
+        (["verifiable-producer", *SEND, CANARY], "Got unexpected extra argument;"),
+        (["verifiable-producer", *SEND, "--acks", f"password={CANARY}"], "'password=…' is not one of"),
+        ([f"password={CANARY}"], "'password=…'"),
+    ],
+)
+def test_wrong_usage_shows_no_part_of_a_password(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Texts behind an equals sign and arguments without a place are left out: logs of jobs keep the messages."""
+    assert main(arguments) in (1, 2)
+    out, err = capsys.readouterr()
+    assert complaint in err
+    assert CANARY not in out + err
+
+
+def test_lines_of_a_file_that_are_no_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command names the lines of the file, and shows none of them."""
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"security.protocol=SSL\nssl.keystore.key=-----BEGIN PRIVATE KEY-----\n{CANARY}/+\n-----END PRIVATE KEY-----\n{CANARY}\n"
+    )
+    for arguments in (
+        ["produce", *SEND, "--config", str(file)],
+        ["doctor", "-b", "a:1", "--config", str(file)],
+        [*SIZED, "--command-config", str(file)],
+        ["verifiable-producer", *SEND, "--command-config", str(file)],
+    ):
+        assert main(arguments) in (1, 2)
+        out, err = capsys.readouterr()
+        words = " ".join((out + err).split())
+        assert "ssl.keystore.key: PEM text of several lines needs" in words
+        assert "line 5: no such setting" in words
+        assert CANARY not in words
 
 
 @pytest.mark.parametrize(

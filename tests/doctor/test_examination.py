@@ -565,12 +565,12 @@ async def test_one_of_two_bootstrap_servers_wants_sasl(kafka: EmbeddedKafka) -> 
 def test_each_problem_of_a_configuration_has_its_own_advice() -> None:
     """The values and the meaning of the setting; unknown names are to be corrected."""
     with pytest.raises(ConfigurationError) as caught:
-        ProducerConfig("localhost:9092", acks=7, linger_ms=-1, foo=3)  # type: ignore[arg-type, call-arg]
+        ProducerConfig("localhost:9092", acks=7, linger_ms=-1, foo_x=3)  # type: ignore[arg-type, call-arg]
     advice = {check.summary.partition(":")[0]: check.advice or "" for check in refused(caught.value).checks}
-    assert set(advice) == {"acks=7", "linger_ms=-1", "foo"}
+    assert set(advice) == {"acks=7", "linger_ms=-1", "foo_x"}
     assert advice["acks=7"].startswith("Values of acks: ")
     assert advice["linger_ms=-1"].startswith("Values of linger.ms: ")
-    assert advice["foo"].startswith("Correct the name, or remove it.")
+    assert advice["foo_x"].startswith("Correct the name, or remove it.")
     with pytest.raises(ConfigurationError) as caught:
         Examination(ProducerConfig("localhost:9092"), transactional_id="")
     [check] = refused(caught.value).checks

@@ -10,6 +10,7 @@ import pytest
 from aioproducer import ConfigurationError
 from aioproducer.secret import Secret
 from aioproducer.spark.options import Guarantee, read_options, with_time_for_a_job
+from tests.reports import report
 
 SERVER = {"kafka.bootstrap.servers": "localhost:9092"}
 CANARY = "canary-7f3a"
@@ -93,6 +94,27 @@ def test_no_value_that_may_be_secret_is_shown() -> None:
         if frame.tb_frame.f_code.co_name != "test_no_value_that_may_be_secret_is_shown":
             assert CANARY not in repr(frame.tb_frame.f_locals)
         frame = frame.tb_next
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({f"{CANARY}/+": "x"}, "unknown option, not shown, as it may be a part of a secret"),
+        ({CANARY: "x"}, "unknown option, not shown"),
+        ({"topik": "=="}, "unknown option, not shown"),
+        ({f"kafka.{CANARY}": "x"}, "property 2: no such setting; it is not shown"),
+        ({"delivery": f"exactly-once password={CANARY}"}, "delivery: must be at-least-once or exactly-once"),
+        ({"valueFormat": f"json kafka.sasl.password={CANARY}"}, "valueFormat: must be"),
+        ({"topic": f"orders kafka.sasl.password={CANARY}"}, "topic: a topic name must consist of"),
+        ({"kafka.acks": f"all kafka.sasl.password={CANARY}"}, "acks: must be 'all'"),
+    ],
+)
+def test_no_name_or_value_that_may_be_a_part_of_a_secret_is_shown(given: dict[str, str], told: str) -> None:
+    """A line of a key, or a password, in place of a name; options of several lines in one."""
+    with pytest.raises(ConfigurationError) as refusal:
+        read_options(SERVER | given)
+    assert told in str(refusal.value)
+    assert CANARY not in report(refusal.value)
 
 
 def test_options_with_a_password_reach_executors() -> None:

@@ -172,7 +172,8 @@ def test_interceptors_cannot_wait() -> None:
         ("Batch_Size", "did you mean batch_size?"),
         ("max_batch_size", "did you mean batch_size?"),
         ("queue_buffering_max_ms", "did you mean linger_ms?"),
-        ("xyzzy", f"xyzzy: no such setting; remove it, or see {page('configuration.md')}"),
+        ("xyz_zy", f"xyz_zy: no such setting; remove it, or see {page('configuration.md')}"),
+        ("xyzzy", "argument 1: no such setting; it is not shown, as it may be a part of a secret; remove it"),
         ("transaction_two_phase_commit_enable", "two-phase commit (KIP-939) is not implemented"),
         ("ssl_cafile", "did you mean ssl_truststore_location?"),
         ("sasl_plain_username", "did you mean sasl_username?"),
@@ -180,7 +181,7 @@ def test_interceptors_cannot_wait() -> None:
         ("metric_reporters", "producer.stats()"),
         ("partitioner_class", "use partitioner="),
         ("compression_gzip_level", "use compression_level"),
-        ("a\nb", r"a\nb: no such setting"),
+        ("a_a\nb", "argument 1: no such setting; it is not shown"),
     ],
 )
 def test_names_that_are_no_settings(name: str, line: str) -> None:

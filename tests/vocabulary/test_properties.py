@@ -35,10 +35,14 @@ def the_problem(**settings: Any) -> str:
 # ---- Java's format
 
 
+def pairs_in(text: str) -> dict[str, str]:
+    return {name: line.value for name, line in parse_properties(text).items()}
+
+
 def test_file_is_read_as_java_reads_it() -> None:
     """A file of every oddity of the format gives the pairs that `java.util.Properties` gave for it."""
     text = (HERE / "nasty.properties").read_bytes().decode()
-    assert parse_properties(text) == json.loads((HERE / "nasty.properties.json").read_text("utf-8"))
+    assert pairs_in(text) == json.loads((HERE / "nasty.properties.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,7 @@ def test_pairs_survive_being_escaped() -> None:
         for _ in range(200)
     }
     text = "\n".join(f"{_escaped(key)}={_escaped(value)}" for key, value in pairs.items())
-    assert parse_properties(text) == pairs
+    assert pairs_in(text) == pairs
 
 
 def _escaped(text: str) -> str:

@@ -18,6 +18,14 @@ class Whole(click.IntRange):
 
     name = "whole number"
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Refuse other texts without showing them: `-p` is for passwords in other programs."""
+        try:
+            int(value)
+        except ValueError:
+            self.fail("must be a whole number.", param, ctx)
+        return int(super().convert(value, param, ctx))
+
 
 class Real(click.FloatRange):
     """A finite number within bounds."""
@@ -25,7 +33,11 @@ class Real(click.FloatRange):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Refuse infinity, and `nan`, which passes every check of bounds."""
+        """Refuse other texts without showing them; and infinity, and `nan`, which passes every check of bounds."""
+        try:
+            float(value)
+        except ValueError:
+            self.fail("must be a number.", param, ctx)
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)

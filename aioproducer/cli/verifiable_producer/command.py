@@ -142,11 +142,14 @@ def job_of(
 ) -> Job:
     """The run that the flags ask for."""
     flags = {"bootstrap.servers": servers, "acks": acks, "retries": "0", "client.id": CLIENT_ID}
-    settings = as_kafka_does(flags, {} if config is None else properties_of(config))
+    file = {} if config is None else properties_of(config)
+    settings = as_kafka_does(flags, {name: line.value for name, line in file.items()})
     if "transactional.id" in settings:
         raise click.UsageError("transactional.id: this command begins no transactions: remove it")
+    # With the lines of the file, which errors name.
+    placed = {name: file.get(name, text) for name, text in settings.items()}
     return Job(
-        config=ProducerConfig.from_properties(settings, providers=given_providers(secrets)),
+        config=ProducerConfig.from_properties(placed, providers=given_providers(secrets)),
         create_time=None if create_time == -1 else create_time,
         **others,
     )

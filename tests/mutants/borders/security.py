@@ -21,6 +21,7 @@ _CLOSED: Final = "tests/scenarios/test_e_closed_exchanges.py"
 _SCRAM: Final = "tests/security/sasl/test_scram.py"
 _SECRETS: Final = "tests/net/securing/test_secrets.py"
 _SETTINGS: Final = "tests/vocabulary/test_security_settings.py"
+_SHOWN: Final = "tests/vocabulary/test_shown.py"
 _STORES: Final = "tests/security/stores/test_stores.py"
 _TLS: Final = "tests/connection/test_tls.py"
 _TOKENS: Final = "tests/net/securing/test_tokens.py"
@@ -124,6 +125,54 @@ SECURITY: Final = (
         "        await asyncio.sleep(0)\n",
         "The connections of a user that was deleted are refused at the same moment, and the account is locked.",
         "tests/connection/test_renewal_pacing.py::test_renewals_follow_one_another",
+    ),
+    _mutant(
+        "lines-of-a-key-reported",
+        "config/java_properties.py",
+        "            is_inside = _END not in match[0]\n            continue\n",
+        "            is_inside = False\n",
+        "A key over several lines without backslashes: each line is reported as a setting.",
+        f"{_SHOWN}::test_pem_text_of_several_lines_is_one_problem",
+    ),
+    _mutant(
+        "beginning-of-a-key-taken-for-it",
+        "config/properties.py",
+        "    return _Unresolved(CUT) if given.is_cut else given.value\n",
+        "    return given.value\n",
+        "Of a key over several lines the first one is taken, and the others are dropped without a word.",
+        f"{_SHOWN}::test_both_are_told",
+    ),
+    _mutant(
+        "any-unknown-name-shown",
+        "config/shown.py",
+        "    return is_near and has_value and len(name)",
+        "    return has_value and len(name)",
+        "A password in the place of a name is shown by the error.",
+        f"{_SHOWN}::test_names_in_a_file",
+    ),
+    _mutant(
+        "padding-taken-for-a-value",
+        "config/shown.py",
+        """bool(str.__str__(value).strip("=: "))""",
+        "True",
+        "The last line of a key, which ends with equals signs, is shown where it is like a setting.",
+        f"{_SHOWN}::test_names_in_a_file",
+    ),
+    _mutant(
+        "value-with-other-settings-shown",
+        "config/shown.py",
+        "return None if _OF_OTHERS.search(shown) else printable(shown, limit)",
+        "return printable(shown, limit)",
+        "A file that has lost its line ends: the error about its first setting shows the passwords of the others.",
+        f"{_SHOWN}::test_a_value_with_the_text_of_other_settings_is_not_shown",
+    ),
+    _mutant(
+        "arguments-of-a-partial-shown",
+        "config/shown.py",
+        '        return f"functools.partial of {_name(value.func)}"\n',
+        "        return repr(value)\n",
+        "`sasl_token_provider=functools.partial(fetch, secret)`: the repr of the configuration shows the secret.",
+        f"{_SHOWN}::test_objects_of_the_user_are_shown_by_their_names",
     ),
     _mutant(
         "token-in-place-of-a-provider",
@@ -472,8 +521,8 @@ SECURITY: Final = (
     _mutant(
         "replaced-value-shown",
         "config/properties.py",
-        "hides = name in replaced_ones or (row is not None and row.hides)",
-        "hides = row is not None and row.hides",
+        "hides = name in replaced_ones or row is None or row.hides",
+        "hides = row is None or row.hides",
         "A reference to a secret in the wrong setting shows the secret in the error.",
         f"{_PROVIDERS}::test_a_replaced_value_is_not_shown",
     ),

@@ -9,7 +9,7 @@ import json
 import logging
 import pickle
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -238,7 +238,7 @@ async def by_passwords(run: Run) -> None:
         await run.attempt(*faults_of(run.kafka), **given, sasl_password=SecretFile(path))
         for password in (WRONG, Secret(WRONG), raising, lambda: Secret(PASSWORD), PASSWORD.encode):
             await run.attempt(**given, sasl_password=password)
-        await run.attempt(**given, sasl_password=PASSWORD, sasl_token_provider=PASSWORD)
+        await run.attempt(**given, sasl_password=PASSWORD, sasl_token_provider=WRONG)
     changes: tuple[dict[str, Any], ...] = (
         {"password": WRONG},
         {"token_provider": PASSWORD},
@@ -336,6 +336,34 @@ async def by_properties(run: Run) -> None:
                 ProducerConfig.from_properties(source)
             except Exception as error:  # noqa: BLE001  # it may show a secret
                 run.left.error(error)
+    for text in texts_of_files(run, good):
+        path = run.file("stray.properties", text)
+        for make in (ProducerConfig.from_properties, Producer.from_properties):
+            for source in (path, text):
+                try:
+                    make(source)
+                except Exception as error:  # noqa: BLE001  # it may show a secret
+                    run.left.error(error)
+
+
+def texts_of_files(run: Run, jaas: str) -> Iterator[str]:
+    """Files that are no properties: values of several lines without backslashes, and lost line ends."""
+    key = run.client.key.read_text()
+    run.left.secrets.update(line for line in key.splitlines() if not line.startswith("-----"))
+    given = (
+        f"bootstrap.servers={run.kafka.bootstrap_servers}\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+    )
+    certificate = run.client.certificate.read_text()
+    yield f"{given}ssl.keystore.certificate.chain={certificate}ssl.keystore.key={key}linger.ms=-1\n"
+    yield f"{given}ssl.keystore.key=\\\n\n{key}{WRONG}\n{WRONG}=\n"
+    yield f"{given}ssl.key.pem={key}{key}".replace("-----END PRIVATE KEY-----", "")
+    yield key.partition("\n")[2]
+    words = jaas.replace(" ", "\n")
+    yield f"{given}sasl.jaas.config={words};\n"
+    yield f"{given}sasl.username={USER}\nsasl.password=\\ \n{WRONG}\n{PASSWORD}\n"
+    yield f"{given}acks=9\nsasl.jaas.config={jaas};\n".replace("\n", " ")
+    yield f"linger.ms=5\nsasl.password={PASSWORD}\n".replace("\n", " ")
+    yield f"{given}sasl.username={USER}\nsasl.password=a${{{WRONG}:{WRONG}}}\n"
 
 
 async def on_the_command_line(run: Run) -> None:

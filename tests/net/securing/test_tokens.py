@@ -8,11 +8,13 @@ import contextlib
 import json
 import logging
 import random
+import threading
 import traceback
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 
 from aioproducer import AuthenticationError
@@ -22,6 +24,7 @@ from aioproducer._net.securing.calling import Given
 from aioproducer._net.securing.tokens import TokenSource
 from aioproducer.auth import Token, token_file
 from aioproducer.security.tokens.lifetime import CachedToken, Renewal, token_of
+from tests.net.support import until
 
 CANARY = "canary"
 
@@ -389,3 +392,21 @@ async def test_a_token_in_a_file(tmp_path: Path) -> None:
         path.touch()
         assert CANARY not in str(caught.value)
         assert caught.value.reason == "token"
+
+
+async def test_a_token_in_a_file_while_all_threads_are_taken(tmp_path: Path) -> None:
+    """Jobs of the program that fill anyio's own limit of threads do not hold it up."""
+    path, gate = tmp_path / "token", threading.Event()
+    path.write_text("a-token")
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    jobs = [
+        asyncio.ensure_future(anyio.to_thread.run_sync(gate.wait)) for _ in range(int(limiter.total_tokens))
+    ]
+    await until(lambda: not limiter.available_tokens)
+    try:
+        async with asyncio.timeout(10):
+            token = await token_file(str(path))()
+    finally:
+        gate.set()
+        await asyncio.gather(*jobs)
+    assert token == Token("a-token")
