@@ -40,6 +40,7 @@ log: Final = logging.getLogger("aioproducer")
 
 # Seconds in which one line is logged about a latest version that cannot be asked for again.
 _QUIET: Final = 60.0
+_PROXIES: Final = ("http://", "https://", "socks5://", "socks5h://")
 
 
 class Registry:
@@ -72,12 +73,22 @@ class Registry:
         latest_ttl: float = 300.0,
         client: httpx2.AsyncClient | None = None,
     ) -> None:
-        _check_numbers(timeout, cache_size, latest_ttl)
-        _check_client(client, ssl_context, proxy)
         self._closed = False
-        addresses = parse_urls(urls)
+        self._urls: tuple[str, ...] = ()
+        try:
+            _check_numbers(timeout, cache_size, latest_ttl)
+            _check_client(client, ssl_context, proxy)
+            addresses = parse_urls(urls)
+            credentials = Credentials(auth, headers, addresses)
+        except ConfigurationError as error:
+            problem = str(error)
+        else:
+            problem = ""
+        if problem:
+            # Behind the handler, and without the arguments: no frame of a traceback keeps a password.
+            del urls, auth, headers, proxy, client
+            raise ConfigurationError(problem)
         self._urls = tuple(address.base for address in addresses)
-        credentials = Credentials(auth, headers, addresses)
         self._conversation = Conversation(addresses, credentials, timeout, client, ssl_context, proxy)
         self.timeout = timeout
         self.cache_size = cache_size
@@ -366,6 +377,9 @@ def _check_client(
         raise ConfigurationError(f"ssl_context: must be an ssl.SSLContext, not {type(ssl_context).__name__}")
     if proxy is not None and not isinstance(proxy, str):
         raise ConfigurationError(f"proxy: must be a URL, not {type(proxy).__name__}")
+    if proxy is not None and not proxy.startswith(_PROXIES):
+        # The HTTP client would show it, with its password.
+        raise ConfigurationError(f"proxy: must be a URL that begins with {', '.join(_PROXIES)}")
     if client is None:
         return
     if not isinstance(client, httpx2.AsyncClient):

@@ -21,6 +21,7 @@ from aioproducer.registry.asking.credentials import Auth
 from aioproducer.secret import Secret
 from aioproducer.testing import EmbeddedRegistry
 from tests.registry.scripted import ORDER, Scripted, client_of, play, refused
+from tests.reports import kept, report
 
 PASSWORD = "sesame-opens"
 BASIC = "Basic " + base64.b64encode(f"bob:{PASSWORD}".encode()).decode()
@@ -211,3 +212,26 @@ async def test_tokens_of_a_provider_are_forgotten(embedded: EmbeddedRegistry) ->
         gc.collect()
         kept = [each for each in gc.get_objects() if type(each) is Secret]
         assert len(kept) < 30
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"auth": ("bob", PASSWORD, 3)},
+        {"auth": PASSWORD.encode()},
+        {"auth": ("bob", PASSWORD.encode())},
+        {"auth": ("bob:", PASSWORD)},
+        {"auth": f"{PASSWORD} "},
+        {"headers": {"X-Api-Key": f"{PASSWORD}\n"}},
+        {"urls": f"http://bob:{PASSWORD}@h:99999"},
+        {"urls": f"http://bob:{PASSWORD}@["},
+        {"proxy": f"bob:{PASSWORD}@proxy:3128"},
+        {"auth": ("bob", PASSWORD), "timeout": 0},
+    ],
+)
+def test_no_error_of_a_constructor_keeps_credentials(wrong: dict[str, Any]) -> None:
+    """Its frames have none, and its object can be shown."""
+    with pytest.raises(ConfigurationError) as caught:
+        Registry(**{"urls": f"http://bob:{PASSWORD}@h", **wrong})
+    assert PASSWORD not in report(caught.value)
+    assert all(PASSWORD not in repr(each.args) for each in kept(caught.value))
