@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -47,6 +47,7 @@ def check_progress(on_progress: object) -> None:
 class Serializer:
     """A callable, or an object with `serialize(topic, headers, data)`."""
 
+    holds_objects: ClassVar[bool] = True
     range: Final = "a callable, or an object with serialize(topic, headers, data)"
 
     def check(self, value: Any) -> Any:
@@ -65,6 +66,7 @@ class Serializer:
 class Partitioner:
     """The name of a built-in partitioner, a callable, or an object whose `for_producer()` returns one."""
 
+    holds_objects: ClassVar[bool] = True
     names: tuple[str, ...]
 
     @property
@@ -87,6 +89,7 @@ class Partitioner:
 class Interceptors:
     """Objects with `on_send`, `on_acknowledgement` and `close`."""
 
+    holds_objects: ClassVar[bool] = True
     range: Final = "a sequence of objects with on_send, on_acknowledgement and close"
 
     def check(self, value: Any) -> tuple[Any, ...]:
@@ -111,6 +114,7 @@ class Interceptors:
 class Listeners:
     """Objects with any of `on_batch` and `on_connection`."""
 
+    holds_objects: ClassVar[bool] = True
     range: Final = "a sequence of objects with on_batch(report), on_connection(report) or both"
 
     def check(self, value: Any) -> tuple[Any, ...]:
@@ -136,6 +140,7 @@ class Listeners:
 class Tracer:
     """An object with `context` and `on_batch`; or its `for_producer(client_id)` returns one."""
 
+    holds_objects: ClassVar[bool] = True
     range: Final = "an object with context() and on_batch(report)"
 
     def check(self, value: Any) -> Any:

@@ -97,7 +97,9 @@ def setting(
         "kafka_default": kafka_default,
         "differs": differs,
     }
-    return attrs.field(default=default, metadata=facts)
+    own = kind.kind if isinstance(kind, Optional) else kind
+    # Printers such as that of rich show the fields in place of the repr, and the repr of an object may tell a secret.
+    return attrs.field(default=default, metadata=facts, repr=not getattr(own, "holds_objects", False))
 
 
 def rows(cls: type[attrs.AttrsInstance]) -> dict[str, Setting]:

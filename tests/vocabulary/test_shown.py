@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.pretty import pretty_repr
 
 from aioproducer import ConfigurationError, FileProvider, Producer, ProducerConfig, Secret
 from aioproducer.auth import AwsCredentials, Token
@@ -329,7 +330,7 @@ def test_objects_of_the_user_are_shown_by_their_names(settings: dict[str, Any], 
     """In the repr; and an error about another setting keeps none of them in a frame."""
     config = ProducerConfig("a:1", **settings)
     assert shown in repr(config)
-    assert CANARY not in repr(config) + str(config) + f"{config}"
+    assert CANARY not in repr(config) + str(config) + f"{config}" + pretty_repr(config)
     wrong: dict[str, Any] = settings | {"linger_ms": -1}
     makes: tuple[Callable[[], object], ...] = (
         lambda: ProducerConfig("a:1", **wrong),

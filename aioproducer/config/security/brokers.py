@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from aioproducer.config.callables import gives_coroutine
 
@@ -20,6 +20,7 @@ AllowedBroker: TypeAlias = str | ipaddress.IPv4Network | ipaddress.IPv6Network |
 class Brokers:
     """Brokers that may be dialed: patterns of host names, networks, and functions of host and port."""
 
+    holds_objects: ClassVar[bool] = True
     range: Final = "host names, where `*` stands for any text, networks, or functions of host and port"
 
     def check(self, value: Any) -> tuple[AllowedBroker, ...]:

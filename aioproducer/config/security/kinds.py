@@ -138,6 +138,7 @@ class StorePath:
 class ContextSource:
     """A TLS context, or a callable that makes one."""
 
+    holds_objects: ClassVar[bool] = True
     range: Final = "ssl.SSLContext, or a callable that makes one"
 
     def check(self, value: Any) -> ssl.SSLContext | Callable[[], ssl.SSLContext]:
@@ -158,6 +159,7 @@ class TokenProvider:
 
     hides: ClassVar[bool] = True
     is_secret: ClassVar[bool] = True
+    holds_objects: ClassVar[bool] = True
     range: Final = "an async callable that gives a Token, (str, expires_at) or str"
 
     def check(self, value: Any) -> Callable[[], Any]:
