@@ -66,8 +66,9 @@ def audit(
     task reads.
     """
     # The audit reads with a client that writing does not need.
-    from aioproducer.spark.auditing import audit_topics  # noqa: PLC0415
+    from aioproducer.spark.auditing import ReaderSettings, audit_topics  # noqa: PLC0415
 
+    settings = ReaderSettings(settings or {})
     return audit_topics(
         spark,
         bootstrap_servers,
@@ -75,6 +76,6 @@ def audit(
         expected or {},
         isolation,
         keyed=keyed,
-        settings=settings or {},
+        settings=settings,
         split=split,
     )

@@ -14,6 +14,7 @@ from aioproducer.spark.auditing.marks import marked as marked
 from aioproducer.spark.auditing.onepass import SCHEMA as LOOKED
 from aioproducer.spark.auditing.onepass import Piece, look
 from aioproducer.spark.auditing.reading import read
+from aioproducer.spark.auditing.splits import ReaderSettings as ReaderSettings
 from aioproducer.spark.auditing.splits import Split, partitions_of_topics, splits_of
 from aioproducer.spark.auditing.verdict import Verdict as Verdict
 from aioproducer.spark.auditing.verdict import judge
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["Verdict", "audit_topics", "marked"]
+__all__ = ["ReaderSettings", "Verdict", "audit_topics", "marked"]
 
 
 def audit_topics(
@@ -38,7 +39,7 @@ def audit_topics(
 ) -> Verdict:
     """The result of `aioproducer.spark.audit`."""
     began = time.monotonic()
-    given = {**settings, "bootstrap.servers": bootstrap_servers, "isolation.level": isolation}
+    given = ReaderSettings({**settings, "bootstrap.servers": bootstrap_servers, "isolation.level": isolation})
     counts = partitions_of_topics(given, topics)
     splits = splits_of(given, topics, split)
     numbers = spark.range(0, len(splits), numPartitions=max(len(splits), 1))

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from aioproducer import AuthorizationError, BrokerError, BrokerUnavailableError
 
-__all__ = ["Split", "consumer_of", "partitions_of_topics", "splits_of"]
+__all__ = ["ReaderSettings", "Split", "consumer_of", "partitions_of_topics", "splits_of"]
 
 SECONDS_TO_ANSWER: Final = 30.0
 NOT_ALLOWED: Final = 29
@@ -24,6 +24,13 @@ class Split:
     partition: int
     begin: int
     end: int
+
+
+class ReaderSettings(dict[str, Any]):
+    """Settings of a consumer. The repr has their names alone: frames of errors keep them, and a value may be a password."""
+
+    def __repr__(self) -> str:
+        return f"<settings {', '.join(self)}>"
 
 
 def consumer_of(settings: Mapping[str, Any]) -> Consumer:
@@ -45,7 +52,7 @@ def consumer_of(settings: Mapping[str, Any]) -> Consumer:
 def splits_of(settings: Mapping[str, Any], topics: Iterable[str], size: int) -> list[Split]:
     """The present records of the topics, in pieces of at most so many offsets; uncommitted records are waited for later."""
     # A commit is answered before it is visible in every partition: the present end of committed records is too low.
-    consumer = consumer_of({**settings, "isolation.level": "read_uncommitted"})
+    consumer = consumer_of(ReaderSettings({**settings, "isolation.level": "read_uncommitted"}))
     try:
         return [split for topic in topics for split in _of_topic(consumer, topic, size)]
     finally:
