@@ -66,6 +66,12 @@ class Secret:
         )
 
 
+def shown_fields(shown: object, *names: str) -> str:
+    """The repr of an object. One whose arguments were refused has no fields, and a traceback may show it."""
+    fields = (f"{name}={getattr(shown, name)!r}" for name in names if hasattr(shown, name))
+    return f"{type(shown).__name__}({', '.join(fields)})"
+
+
 def _path(path: str | os.PathLike[str]) -> str:
     return os.fsdecode(path)
 
@@ -85,6 +91,9 @@ class SecretFile:
 
     path: str = attrs.field(converter=_path)
 
+    def __repr__(self) -> str:
+        return shown_fields(self, "path")
+
 
 @final
 @attrs.frozen
@@ -92,6 +101,9 @@ class SecretEnv:
     """A secret that is the value of an environment variable, which is read at each authentication."""
 
     name: str = attrs.field(validator=_is_text)
+
+    def __repr__(self) -> str:
+        return shown_fields(self, "name")
 
 
 @final

@@ -27,9 +27,10 @@ async def check_topics(
     For a start that should fail early, with `AuthorizationError` or `MetadataTimeoutError`. Waits at most `timeout` seconds
     (default: `max_block_ms`) for brokers that answer, and a moment for topics that were made just now. None is created.
     """
+    # First: no frame of a traceback keeps a secret of the settings.
+    config = config_of_call(bootstrap_servers, settings)
     if isinstance(topics, str):
         raise ConfigurationError(f"topics={topics!r:.60} is one str; pass a list of topic names")
-    config = config_of_call(bootstrap_servers, settings)
     timeout = checked_timeout("timeout", timeout)
     async with ShortSession(config) as session:
         return await check_all(session, topics, config.max_block_ms / 1000 if timeout is None else timeout)

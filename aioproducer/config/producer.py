@@ -827,7 +827,7 @@ class ProducerConfig:
             return "<ProducerConfig, refused>"
         shown = [repr(",".join(map(str, self.bootstrap_servers)))]
         names = (name for name in SETTINGS if name in self.given and name != "bootstrap_servers")
-        shown += [f"{name}={printable(shown_setting(getattr(self, name)))}" for name in names]
+        shown += [f"{name}={printable(shown_setting(name, getattr(self, name)))}" for name in names]
         return f"ProducerConfig({', '.join(shown)})"
 
 

@@ -15,6 +15,7 @@ import attrs
 
 from aioproducer.config.java_properties import CUT, parse_properties
 from aioproducer.errors import ConfigurationError, printable
+from aioproducer.secret import shown_fields
 
 __all__ = [
     "KAFKAS",
@@ -72,6 +73,9 @@ class FileProvider:
 
     allowed: tuple[str, ...] = attrs.field(converter=_folders)
 
+    def __repr__(self) -> str:
+        return shown_fields(self, "allowed")
+
     def get(self, path: str, key: str, /) -> str:
         """The property `key` of the file."""
         # No local variable holds the other properties.
@@ -99,6 +103,9 @@ class DirectoryProvider:
 
     allowed: tuple[str, ...] = attrs.field(converter=_folders)
 
+    def __repr__(self) -> str:
+        return shown_fields(self, "allowed")
+
     def get(self, path: str, key: str, /) -> str:
         """The content of the file `key` in the folder `path`."""
         if key in {"", ".", ".."} or Path(key).name != key:
@@ -112,6 +119,9 @@ class EnvProvider:
     """An environment variable whose whole name matches this regular expression: `${env:KAFKA_PASSWORD}`."""
 
     pattern: re.Pattern[str] = attrs.field(converter=_pattern)
+
+    def __repr__(self) -> str:
+        return shown_fields(self, "pattern")
 
     def get(self, path: str, key: str, /) -> str:
         """The variable `key`."""

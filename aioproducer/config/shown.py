@@ -25,7 +25,13 @@ _OF_OTHERS = re.compile(r"=|-----BEGIN|passw|secret|jaas", re.IGNORECASE)
 _SHOWN = (str, bool, int, float, types.NoneType)
 _PLAIN = (*_SHOWN, ipaddress.IPv4Network, ipaddress.IPv6Network, Secret, SecretFile, SecretEnv, SecretCall)
 _LONGEST_NUMBER = 10**80
-_WITH_NAME = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
+_WITH_NAME = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.MethodDescriptorType,
+    type,
+)
 
 
 @attrs.frozen
@@ -71,10 +77,17 @@ def shown_pair(name: str, value: object) -> str:
     return name if shown is None else f"{name}={shown}"
 
 
-def shown_setting(value: object) -> str:
+def shown_setting(name: str, value: object) -> str:
     """The value of a setting as the repr of a configuration shows it: of an object of the user, its kind or name alone."""
+    # A connection string in place of a user name, a key in the query of a URL.
+    if name.startswith("sasl_") and isinstance(value, str) and "=" in value:
+        return "'***'"
+    return _shown_object(value)
+
+
+def _shown_object(value: object) -> str:
     if type(value) is tuple:
-        return f"({', '.join(map(shown_setting, value))}{',' * (len(value) == 1)})"
+        return f"({', '.join(map(_shown_object, value))}{',' * (len(value) == 1)})"
     return repr(value) if type(value) in _PLAIN else f"<{_name(value)}>"
 
 
@@ -82,4 +95,5 @@ def _name(value: object) -> str:
     if type(value) is functools.partial:
         return f"functools.partial of {_name(value.func)}"
     named = value if isinstance(value, _WITH_NAME) else type(value)
-    return f"{named.__module__}.{named.__qualname__}"
+    module = getattr(named, "__module__", None)
+    return f"{module}.{named.__qualname__}" if isinstance(module, str) else named.__qualname__

@@ -292,6 +292,7 @@ def test_no_other_constructor_shows_a_secret(make: Callable[[], object]) -> None
         lambda settings: list_transactions("t", "localhost:1", **settings),
         lambda settings: committed_offsets("g", [("t", 0)], "localhost:1", **settings),
         lambda settings: check_topics(["t"], "localhost:1", **settings),
+        lambda settings: check_topics("t", "localhost:1", **settings),
         lambda settings: TransactionHandle("t", 1, 0, 2).commit("localhost:1", **settings),
         lambda settings: TransactionHandle("t", 1, 0, 2).abort("localhost:1", **settings),
     ],

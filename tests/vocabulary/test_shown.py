@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 from rich.pretty import pretty_repr
 
-from aioproducer import ConfigurationError, FileProvider, Producer, ProducerConfig, Secret
+from aioproducer import (
+    ConfigurationError,
+    DirectoryProvider,
+    EnvProvider,
+    FileProvider,
+    Producer,
+    ProducerConfig,
+    Secret,
+    SecretEnv,
+    SecretFile,
+)
 from aioproducer.auth import AwsCredentials, Token
 from aioproducer.config import SETTINGS
 from tests.reports import kept, report
@@ -342,6 +352,23 @@ def test_objects_of_the_user_are_shown_by_their_names(settings: dict[str, Any], 
         problems_of(make)
 
 
+def test_a_text_with_an_equals_sign_in_place_of_a_user_name() -> None:
+    """A connection string has a key in it, and so may the query of a URL have."""
+    sasl: dict[str, Any] = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_password": "x"}
+    config = ProducerConfig("a:1", sasl_username=f"Endpoint=sb://x/;SharedAccessKey={CANARY}", **sasl)
+    assert "sasl_username='***'" in repr(config)
+    assert CANARY not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("function", "shown"),
+    [(str.encode, "<str.encode>"), ("a".join, "<str.join>"), (Telling().give, f"<{NAME}.give>")],
+)
+def test_functions_without_a_module(function: Callable[..., Any], shown: str) -> None:
+    """Those of Python's own classes have none."""
+    assert f"key_serializer={shown}" in repr(ProducerConfig("a:1", key_serializer=function))
+
+
 def test_topics_that_are_objects() -> None:
     """The repr of an object in place of a name is not shown."""
     (problem,) = problems_of(lambda: ProducerConfig("a:1", topics=[Telling()]))  # type: ignore[list-item]
@@ -366,3 +393,20 @@ def test_topics_that_are_objects() -> None:
 def test_bytes_in_place_of_a_secret(make: Callable[[], object], told: str) -> None:
     """They are refused, and no frame keeps them."""
     assert problems_of(make) == [told]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FileProvider("here"),
+        lambda: DirectoryProvider([]),
+        lambda: EnvProvider("("),
+        lambda: SecretFile(3),  # type: ignore[arg-type]
+        lambda: SecretEnv(b"NAME"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_object_whose_arguments_were_refused_can_be_shown(make: Callable[[], object]) -> None:
+    """By an error reporter that shows local variables."""
+    with pytest.raises((ConfigurationError, TypeError)) as caught:
+        make()
+    assert "self = " in report(caught.value)
