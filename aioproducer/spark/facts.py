@@ -7,7 +7,7 @@ from typing import Final, Self
 import attrs
 from pyspark import TaskContext
 
-from aioproducer import ConfigurationError, StateError
+from aioproducer import StateError
 
 __all__ = ["QUERY", "RUN", "TaskFacts"]
 
@@ -27,7 +27,8 @@ class TaskFacts:
     attempt: int
     epoch: int | None
     query: str | None
-    is_speculative: bool
+    # Whether Spark may run two attempts of a task at the same time.
+    speculation: bool
     # The run of the query.
     run: str | None = None
 
@@ -44,7 +45,7 @@ class TaskFacts:
             epoch=None if epoch is None else int(epoch),
             query=context.getLocalProperty(QUERY),
             # Spark ignores the case of this value.
-            is_speculative=(context.getLocalProperty(SPECULATION) or "").strip().lower() == "true",
+            speculation=(context.getLocalProperty(SPECULATION) or "").strip().lower() == "true",
             run=context.getLocalProperty(RUN),
         )
 
@@ -53,11 +54,6 @@ class TaskFacts:
         """How many attempts of the task in this process have failed before this one."""
         context = TaskContext.get()
         return 0 if context is None else int(context.attemptNumber())
-
-    def require_one_attempt_at_a_time(self) -> None:
-        """Refuse speculation: concurrent attempts of a task fence each other, and may use up all attempts of the task."""
-        if self.is_speculative:
-            raise ConfigurationError("delivery=exactly-once requires spark.speculation=false")
 
     def sink_and_epoch(self, sink_id: str | None) -> tuple[str, int]:
         """The permanent name of this task's work, unchanged by a restart from the same checkpoint."""

@@ -62,12 +62,14 @@ class Plan:
         if not self.options.is_exactly_once:
             return LeftOpen(write_at_least_once(batches, self.layout, self.options))
         facts = TaskFacts.here()
-        facts.require_one_attempt_at_a_time()
         if self.job is not None:
             return write_and_leave_open(batches, self.layout, self.job, facts)
         assert self.epoch is not None  # noqa: S101  # one of the two is set
         name, number = self.epoch
-        return LeftOpen(write_epoch(batches, self.layout, self.options, (name, facts.partition), number))
+        task = (name, facts.partition)
+        return LeftOpen(
+            write_epoch(batches, self.layout, self.options, task, number, speculation=facts.speculation)
+        )
 
 
 def write(df: DataFrame, options: Mapping[str, str], *, epoch: tuple[str, int] | None = None) -> Written:
@@ -118,7 +120,9 @@ def _write_job(df: DataFrame, options: SinkOptions, layout: Layout) -> Written:
         job.abort()
         raise
     began = time.monotonic()
-    job.commit([result.handle for result in results])
+    job.commit(
+        [result.handle for result in results], speculation=any(result.speculation for result in results)
+    )
     return _told("committed", results, commit_seconds=time.monotonic() - began)
 
 

@@ -46,12 +46,18 @@ class Message(WriterCommitMessage):
     """The message of a task to the driver after all of its rows are written."""
 
     def __init__(
-        self, written: Written, handle: TransactionHandle | None = None, work: Work | None = None
+        self,
+        written: Written,
+        handle: TransactionHandle | None = None,
+        work: Work | None = None,
+        *,
+        speculation: bool = False,
     ) -> None:
         self.written = written
         written.aborted_attempts += TaskFacts.failed_attempts()
         self.handle = handle
         self.work = work
+        self.speculation = speculation
 
 
 class KafkaSink(DataSource):
@@ -122,14 +128,13 @@ class JobWriter(DataSourceArrowWriter):
         self._job = job
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        facts = TaskFacts.here()
-        facts.require_one_attempt_at_a_time()
-        left = write_and_leave_open(iterator, self._layout, self._job, facts)
-        return Message(left.written, left.handle)
+        left = write_and_leave_open(iterator, self._layout, self._job, TaskFacts.here())
+        return Message(left.written, left.handle, speculation=left.speculation)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         began = time.monotonic()
-        self._job.commit([one.handle for one in messages if isinstance(one, Message)])
+        ours = [one for one in messages if isinstance(one, Message)]
+        self._job.commit([one.handle for one in ours], speculation=any(one.speculation for one in ours))
         written = _added_up(messages)
         written.commit_seconds = time.monotonic() - began
         tell("committed", written, len(messages))
@@ -150,7 +155,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not self._options.is_exactly_once:
             return Message(write_at_least_once(iterator, self._layout, self._options))
         facts = TaskFacts.here()
-        facts.require_one_attempt_at_a_time()
         name, epoch = facts.sink_and_epoch(self._options.sink_id)
         written = write_epoch(
             iterator,
@@ -159,6 +163,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             (name, facts.partition),
             epoch,
             is_query=self._options.sink_id is None,
+            speculation=facts.speculation,
         )
         return Message(written, work=Work(name, facts.run))
 

@@ -6,7 +6,6 @@ import attrs
 import pytest
 from pyspark import TaskContext
 
-from aioproducer import ConfigurationError
 from aioproducer.spark.facts import TaskFacts
 
 
@@ -27,17 +26,12 @@ class _Context:
 
 
 @pytest.mark.parametrize(
-    ("value", "refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)]
+    ("value", "expected"), [("true", True), ("TRUE", True), ("false", False), (None, False)]
 )
 def test_speculation_is_known_as_spark_reads_it(
-    monkeypatch: pytest.MonkeyPatch, value: str | None, refused: bool
+    monkeypatch: pytest.MonkeyPatch, value: str | None, expected: bool
 ) -> None:
     """Spark ignores the case of true and false."""
     monkeypatch.setattr(TaskContext, "get", lambda: _Context(value))
     facts = TaskFacts.here()
-    assert (facts.partition, facts.attempt) == (3, 7)
-    if refused:
-        with pytest.raises(ConfigurationError, match=r"spark\.speculation=false"):
-            facts.require_one_attempt_at_a_time()
-    else:
-        facts.require_one_attempt_at_a_time()
+    assert (facts.partition, facts.attempt, facts.speculation) == (3, 7, expected)

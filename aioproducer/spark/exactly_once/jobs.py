@@ -83,6 +83,8 @@ class LeftOpen:
 
     written: Written
     handle: TransactionHandle | None = None
+    # Whether another attempt of the task may run at the same time.
+    speculation: bool = False
 
     def as_text(self) -> str:
         """As text for the driver, where it is a row like others."""
@@ -90,7 +92,7 @@ class LeftOpen:
             "places": [[*at, rows] for at, rows in self.written.places.items()]
         }
         handle = None if self.handle is None else attrs.asdict(self.handle)
-        return json.dumps({"written": written, "handle": handle})
+        return json.dumps({"written": written, "handle": handle, "speculation": self.speculation})
 
     @classmethod
     def of_text(cls, text: str) -> Self:
@@ -103,6 +105,7 @@ class LeftOpen:
         return cls(
             Written(**facts["written"], places=places),
             None if handle is None else TransactionHandle(**handle),
+            facts["speculation"],
         )
 
 
@@ -119,11 +122,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
         producer = await worker.producer(options.producer)
         await producer.init_transactions(job.transactional_id(task.partition, task.attempt))
         await job.require_going_on(producer)
-        if not options.write_id:
-            return producer, None
-        # An open mark of one of them would delay the read.
-        await job.end_attempts(producer, task.partition, before=task.attempt)
-        return producer, await place.read(producer)
+        return producer, await job.mark_of(producer, task)
 
     async def begin(refused: Mapping[int, KafkaError]) -> Shipment:
         nonlocal transaction
@@ -138,7 +137,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
             note = Mark.new(producer, place, THE_ONLY, seen, options.topic).as_offset()
             await place.keep(producer, note)
             transaction.send_offsets({place.where: note}, place.name)
-        return LeftOpen(written, await transaction.detach())
+        return LeftOpen(written, await transaction.detach(), task.speculation)
 
     try:
         began = time.monotonic()
@@ -149,7 +148,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
                 pass
             mark.require_same(seen, options.topic, place)
             worker.run(place.require_same_topic(producer, mark, "write.id"))
-            return LeftOpen(Written(skipped=seen.rows, fence_seconds=fenced))
+            return LeftOpen(Written(skipped=seen.rows, fence_seconds=fenced), speculation=task.speculation)
         rows = counted(batches, layout, seen) if options.write_id else batches
         written = write_in_rounds(worker, rows, begin, undo, sets_aside=options.dead_letters is not None)
         written.fence_seconds = fenced
@@ -169,6 +168,8 @@ class Job:
     run: str
     # The note of another run at the start of this one.
     note_before: str | None = None
+    # The marks of tasks that another run has committed before this one began.
+    marks_before: Mapping[int, Mark] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, options: SinkOptions) -> Self:
@@ -193,12 +194,13 @@ class Job:
         """
         return this_worker().run(self._begin())
 
-    def commit(self, handles: Sequence[TransactionHandle | None]) -> None:
+    def commit(self, handles: Sequence[TransactionHandle | None], *, speculation: bool = False) -> None:
         """Commit the tasks' open transactions: one handle of each, or None for a task that an earlier run has committed.
 
-        Raises unless all are certainly committed; commits none if one of them cannot be.
+        Raises unless all are certainly committed; commits none if one of them cannot be. `speculation`: further attempts may be
+        about to begin.
         """
-        this_worker().run(self._commit(handles))
+        this_worker().run(self._commit(handles, speculation=speculation))
 
     def abort(self) -> None:
         """Abort everything, also of tasks without a result: an open transaction would hide all records behind it."""
@@ -210,10 +212,20 @@ class Job:
         return attrs.evolve(self.place(0), name=f"{self.name}-job")
 
     async def require_going_on(self, producer: Producer[Any, Any]) -> None:
-        """Raise in a task that begins after the driver's abort; such a task does nothing with its transactional id."""
+        """Raise in a task that begins after the driver's verdict; such a task does nothing with its transactional id."""
         found = await self._driver.note(producer)
         if found is not None and found.metadata == self.run:
-            raise TransactionAbortedError("the driver has aborted the job of this task", retriable=False)
+            raise TransactionAbortedError("the driver has ended the job of this task", retriable=False)
+
+    async def mark_of(self, producer: Producer[Any, Any], task: TaskFacts) -> Mark | None:
+        """The mark of a task, if another run has committed it; earlier attempts are ended where none can be at work."""
+        if not self.options.write_id:
+            return None
+        if task.speculation:
+            # The open mark of an earlier attempt, which is not ended, would delay a read.
+            return self.marks_before.get(task.partition)
+        await self.end_attempts(producer, task.partition, before=task.attempt)
+        return await self.place(task.partition).read(producer)
 
     async def end_attempts(self, producer: Producer[Any, Any], partition: int, *, before: int) -> None:
         """Abort the open transactions of earlier attempts of a task."""
@@ -229,8 +241,12 @@ class Job:
     async def _abort(self) -> None:
         # In this order: a task that takes its id after the fence finds the verdict, and a task that has it already is
         # fenced.
-        await self._write_down([(self._driver, OffsetAndMetadata(THE_ONLY, self.run))])
+        await self._write_down([(self._driver, self._verdict)])
         await self._end_attempts()
+
+    @property
+    def _verdict(self) -> OffsetAndMetadata:
+        return OffsetAndMetadata(THE_ONLY, self.run)
 
     async def _write_down(
         self, notes: Sequence[tuple[Place, OffsetAndMetadata]], *, if_only_run: bool = False
@@ -258,11 +274,17 @@ class Job:
     async def _begin(self) -> Self:
         # The driver's id always: a broker that does not allow it, or so long a timeout, then refuses before there are
         # tasks. And the open transaction of a driver that died would delay this one.
-        await self._fence([self._driver.name, *await self._attempts()])
+        listed = await self._listed()
+        await self._fence([self._driver.name, *_may_write(listed)])
         if not self.options.write_id:
             return self
         note = await self._tasks.look_up(self.options.producer)
-        return attrs.evolve(self, note_before=None if note is None else note.metadata)
+        earlier = _tasks_of(note)
+        # Jobs of older versions have no note.
+        numbers = self._numbers(listed) if earlier is None else range(earlier)
+        places = {self.place(number): number for number in numbers}
+        marks = {places[place]: mark for place, mark in await marks_at(places, self.options.producer)}
+        return attrs.evolve(self, note_before=None if note is None else note.metadata, marks_before=marks)
 
     async def _end_attempts(self) -> None:
         """End the attempts of this run: another run has a driver of its own."""
@@ -289,7 +311,7 @@ class Job:
         config = self.options.producer
         await fence(names, config.bootstrap_servers, **settings_of(config))
 
-    async def _commit(self, left: Sequence[TransactionHandle | None]) -> None:
+    async def _commit(self, left: Sequence[TransactionHandle | None], *, speculation: bool = False) -> None:
         handles = [handle for handle in left if handle is not None]
         try:
             await self._require_open(handles)
@@ -300,6 +322,9 @@ class Job:
             await self._abort_after(error)
             raise
         try:
+            if speculation:
+                # An attempt that Spark has started and not yet ended finds the verdict, or is fenced.
+                await self._write_down([(self._driver, self._verdict)])
             await self._end_attempts()
         except KafkaError:
             log.warning(
@@ -360,8 +385,11 @@ class Job:
 
     async def _numbers_from(self, tasks: int) -> set[int]:
         """The numbers of tasks that earlier runs had and this run lacks."""
-        names = [self._attempt.fullmatch(one.transactional_id) for one in await self._listed()]
-        return {number for name in names if name is not None and (number := int(name[1])) >= tasks}
+        return {number for number in self._numbers(await self._listed()) if number >= tasks}
+
+    def _numbers(self, listed: Iterable[TransactionListing]) -> set[int]:
+        names = [self._attempt.fullmatch(one.transactional_id) for one in listed]
+        return {int(name[1]) for name in names if name is not None}
 
     async def _require_open(self, handles: Sequence[TransactionHandle]) -> None:
         """Raise if one of them cannot be committed any more."""

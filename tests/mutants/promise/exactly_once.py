@@ -11,6 +11,7 @@ _ASIDE: Final = "tests/spark/shipping/test_set_aside.py"
 _COLUMNS: Final = "tests/spark/shipping/test_columns.py"
 _FINGERPRINT: Final = "tests/spark/exactly_once/test_fingerprint.py"
 _OPTIONS: Final = "tests/spark/test_options.py"
+_SPECULATION: Final = "tests/spark/exactly_once/test_speculation.py"
 _LEDGER: Final = "tests/spark/exactly_once/test_ledger.py"
 _LAST_VALUES: Final = "tests/state/ledgers/test_last_values.py"
 
@@ -116,7 +117,7 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "new-task-does-not-look-at-the-first",
         "spark/exactly_once/epochs.py",
-        "        if mark is None or mark.epoch < epoch - 1:",
+        "        if mark is None or mark.epoch < self.epoch - 1:",
         "        if False:",
         "A checkpoint was deleted, and new tasks commit before the others notice.",
         f"{_REPEATS}::test_a_task_that_is_new_knows_that_the_checkpoint_was_set_back",
@@ -305,5 +306,37 @@ EXACTLY_ONCE: Final = (
         "",
         "A column of text with other bytes than UTF-8, which Spark allows, cannot be written exactly once.",
         f"{_FINGERPRINT}::test_text_that_is_not_utf_8",
+    ),
+    _mutant(
+        "speculation-ends-the-other-attempt",
+        "spark/exactly_once/jobs.py",
+        "        if task.speculation:\n",
+        "        if False:\n",
+        "A second attempt aborts the transaction that the first one has just reported to the driver: the job fails.",
+        f"{_SPECULATION}::test_two_attempts_of_a_job_with_all_of_their_rows",
+    ),
+    _mutant(
+        "speculation-without-a-verdict",
+        "spark/exactly_once/jobs.py",
+        "            if speculation:\n",
+        "            if False:\n",
+        "An attempt that starts behind the end of its job leaves a transaction open, which hides all records behind it.",
+        f"{_SPECULATION}::test_an_attempt_that_starts_behind_the_commit_of_its_job",
+    ),
+    _mutant(
+        "fenced-attempt-fails",
+        "spark/exactly_once/epochs.py",
+        "                raise\n        log.info",
+        "                raise\n            raise\n        log.info",
+        "Two attempts of a slow task fence each other until Spark has counted enough failures to end the query.",
+        f"{_SPECULATION}::test_an_attempt_that_is_taken_over_succeeds_with_the_other",
+    ),
+    _mutant(
+        "late-attempt-takes-over",
+        "spark/exactly_once/epochs.py",
+        "            return work.write(rows) if mark is None else work.found(rows, mark)\n",
+        "            return work.write(rows)\n",
+        "An attempt whose epoch is committed fences the task of the next epoch.",
+        f"{_SPECULATION}::test_an_attempt_that_is_late_fences_nobody",
     ),
 )

@@ -83,7 +83,10 @@ def run_to_the_end(command: list[str], folder: Path, environment: Mapping[str, s
 
 @attrs.define
 class StandaloneCluster:
-    """A master and two workers of one core each. `with StandaloneCluster(folder) as cluster: cluster.submit(…)`."""
+    """A master and two workers of one core each. `with StandaloneCluster(folder) as cluster: cluster.submit(…)`.
+
+    Each worker has an address of its own: Spark starts a second attempt of a task on another host only.
+    """
 
     folder: Path
     url: str = attrs.field(default="", init=False)
@@ -130,13 +133,14 @@ class StandaloneCluster:
     def _start(self) -> None:
         master = self._daemon("master", "master.Master", "--host", "127.0.0.1", "--port", "0")
         self.url = master.wait_for(r"Starting Spark master at (spark://\S+)", START_LIMIT)[1]
-        workers = [self._worker(f"worker-{number}") for number in range(WORKERS)]
+        workers = [self._worker(number) for number in range(1, WORKERS + 1)]
         for worker in workers:
             worker.wait_for("Successfully registered with master", START_LIMIT)
 
-    def _worker(self, name: str) -> Daemon:
+    def _worker(self, number: int) -> Daemon:
+        name = f"worker-{number}"
         size = ("--cores", "1", "--memory", "1g", "-d", str(self.folder / name))
-        return self._daemon(name, "worker.Worker", "--host", "127.0.0.1", *size, self.url)
+        return self._daemon(name, "worker.Worker", "--host", f"127.0.0.{number}", *size, self.url)
 
     def _daemon(self, name: str, main_class: str, *arguments: str) -> Daemon:
         (self.folder / name).mkdir()

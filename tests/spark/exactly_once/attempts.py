@@ -50,9 +50,11 @@ def rows(*values: bytes) -> Iterator[pa.RecordBatch]:
     return iter([pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})])
 
 
-async def written(job: Job, attempt: int, *values: bytes, partition: int = 0) -> LeftOpen:
+async def written(
+    job: Job, attempt: int, *values: bytes, partition: int = 0, speculation: bool = False
+) -> LeftOpen:
     """The open transaction of an attempt."""
-    task = TaskFacts(partition, attempt, None, None, is_speculative=False)
+    task = TaskFacts(partition, attempt, None, None, speculation=speculation)
     layout = Layout.of(SCHEMA, job.options)
     return await asyncio.to_thread(write_and_leave_open, rows(*values), layout, job, task)
 
@@ -78,13 +80,13 @@ async def epoch_written(
     partition: int = 0,
     name: str = "query",
     is_query: bool = False,
+    speculation: bool = False,
 ) -> Written:
     """The commit message of a task of a stream."""
     layout = Layout.of(SCHEMA, options)
     task = (name, partition)
-    return await asyncio.to_thread(
-        write_epoch, rows(*values), layout, options, task, epoch, is_query=is_query
-    )
+    more = {"is_query": is_query, "speculation": speculation}
+    return await asyncio.to_thread(write_epoch, rows(*values), layout, options, task, epoch, **more)
 
 
 async def states(kafka: EmbeddedKafka) -> set[str]:
@@ -100,7 +102,7 @@ async def written_by_a_task(
     if way == "epoch":
         return await asyncio.to_thread(write_epoch, batches, layout, options, ("query", 0), 0)
     job = await asyncio.to_thread(Job.of(options).begin)
-    task = TaskFacts(0, 1, None, None, is_speculative=False)
+    task = TaskFacts(0, 1, None, None, speculation=False)
     left = await asyncio.to_thread(write_and_leave_open, batches, layout, job, task)
     await asyncio.to_thread(job.commit, [left.handle])
     return left.written

@@ -61,7 +61,7 @@ async def test_an_attempt_that_starts_behind_the_end_of_a_job(kafka: EmbeddedKaf
     job = await asyncio.to_thread(Job.of(options_for(kafka)).begin)
     await written(job, 7, b"a")
     await asyncio.to_thread(job.abort)
-    with pytest.raises(TransactionAbortedError, match="the driver has aborted"):
+    with pytest.raises(TransactionAbortedError, match="the driver has ended"):
         await written(job, 8, b"a")
     assert seen(kafka) == []
     assert "Ongoing" not in await states(kafka)

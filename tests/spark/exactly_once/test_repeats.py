@@ -333,7 +333,7 @@ async def two_runs_at_once(kafka: EmbeddedKafka) -> tuple[Job, LeftOpen, Job, Le
 
 async def written_at_once(first: Job, row: bytes, other: Job, others_row: bytes) -> tuple[LeftOpen, LeftOpen]:
     """The open transaction of each run's first task; neither run has found the other's mark."""
-    task = TaskFacts(0, 1, None, None, is_speculative=False)
+    task = TaskFacts(0, 1, None, None, speculation=False)
     layout = Layout.of(SCHEMA, first.options)
     others: list[LeftOpen] = []
 

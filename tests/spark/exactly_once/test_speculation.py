@@ -1,59 +1,196 @@
-"""Attempts of one task at the same time, by Spark's speculation: exactly once refuses them, at least once does not."""
+"""Two attempts of a task at the same time, as Spark's speculation starts them: neither ends the work of the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException, StreamingQueryException
 
-from tests.spark.rows import committed, marked_stream, numbered, numbers, once, write_stream
+from aioproducer import DeliveryError, Producer, ProducerFencedError, StateError, TransactionAbortedError
+from aioproducer.spark.exactly_once import epochs
+from aioproducer.spark.exactly_once.epochs import EpochOfTask, write_epoch
+from aioproducer.spark.exactly_once.jobs import Job
+from aioproducer.spark.exactly_once.markers import OtherRowsError
+from aioproducer.spark.options import SinkOptions
+from aioproducer.spark.shipping.columns import Layout
+from aioproducer.spark.shipping.shipment import Written
+from aioproducer.testing import EmbeddedKafka
+from tests.spark.exactly_once.attempts import (
+    SCHEMA,
+    TOPIC,
+    create_ledger,
+    epoch_written,
+    forgotten,
+    handles,
+    options_for,
+    rows,
+    seen,
+    states,
+    written,
+)
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = [pytest.mark.kafka]
-
-EXACTLY = {"delivery": "exactly-once"}
-ROWS = 3_000
-
-
-@pytest.fixture
-def speculative(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session with speculation: slow tasks get a second attempt."""
-    session: Any = spark.newSession()
-    # By default Spark refuses this setting after its start.
-    session.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
-    session.conf.set("spark.speculation", "true")
-    yield session
-    for query in session.streams.active:
-        query.stop()
-
-
-def test_speculation_is_refused_for_batches(speculative: SparkSession, options: dict[str, str]) -> None:
-    """The tasks refuse before they write."""
-    writing = numbered(speculative, 1_000).write.format("aioproducer").options(**options)
-    with pytest.raises(PySparkException, match=r"exactly-once requires spark\.speculation=false"):
-        writing.options(**EXACTLY).mode("append").save()
-    assert committed(options) == []
+NAMES = [{}, {"write.id": "nightly"}]
 
 
-def test_speculation_is_refused_for_streams(
-    speculative: SparkSession, options: dict[str, str], tmp_path: Path
+def of_another_executor(kafka: EmbeddedKafka, **more: str) -> SinkOptions:
+    """Options with which an attempt has a producer of its own in this process."""
+    return options_for(kafka, **{"kafka.client.id": "another"}, **more)
+
+
+def write(options: SinkOptions, epoch: int, *values: bytes) -> Written:
+    """An attempt of the first task, in this thread."""
+    layout = Layout.of(SCHEMA, options)
+    return write_epoch(rows(*values), layout, options, ("query", 0), epoch, speculation=True)
+
+
+def in_the_middle(
+    monkeypatch: pytest.MonkeyPatch, what: Callable[[], Any], *, sent: bool = True
+) -> list[Any]:
+    """Call this once, in the next attempt that has its transaction, after or before it has sent its rows.
+
+    The list gets the result.
+    """
+    whole, results = epochs.counted, list[Any]()
+    calls = iter([what])
+
+    def counted(batches: Iterable[Any], *rest: Any) -> Iterator[Any]:
+        def interrupted() -> Iterator[Any]:
+            for batch in batches:
+                if not sent:
+                    results.extend(call() for call in calls)
+                yield batch
+            results.extend(call() for call in calls)
+
+        return whole(interrupted(), *rest)
+
+    monkeypatch.setattr(epochs, "counted", counted)
+    return results
+
+
+# -------------------------------------------------------------------------------------------- streams
+@pytest.mark.parametrize("sent", [False, True])
+@pytest.mark.parametrize("version", [1, 2])
+async def test_an_attempt_that_is_taken_over_succeeds_with_the_other(
+    monkeypatch: pytest.MonkeyPatch, version: int, sent: bool
 ) -> None:
-    """The tasks refuse before they write."""
-    with pytest.raises(StreamingQueryException, match=r"exactly-once requires spark\.speculation=false"):
-        write_stream(marked_stream(speculative, ROWS, 3, 1), options | EXACTLY, tmp_path)
-    assert committed(options) == []
+    """The other has its rows before the first has committed: the rows are there once, and no attempt fails."""
+    async with EmbeddedKafka(2, transaction_version=version) as kafka:
+        kafka.create_topic(TOPIC, 1)
+        create_ledger(kafka)
+        options, other = options_for(kafka), of_another_executor(kafka)
+        results = in_the_middle(monkeypatch, lambda: write(other, 0, b"a"), sent=sent)
+        first = await epoch_written(options, 0, b"a", speculation=True)
+        assert (first.rows, first.skipped) == (0, 1)
+        assert [(one.rows, one.skipped) for one in results] == [(1, 0)]
+        assert seen(kafka) == [b"a"]
+        assert "Ongoing" not in await states(kafka)
+        for each in (options, other):
+            await forgotten(each)
 
 
-def test_speculation_is_allowed_at_least_once(
-    speculative: SparkSession, options: dict[str, str], tmp_path: Path
+async def test_an_attempt_that_takes_over_and_dies(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches and streams with at least once accept speculation, as their rows may be doubled."""
-    numbered(speculative, 1_000).write.format("aioproducer").options(**options).mode("append").save()
-    assert numbers(committed(options)) == once(1_000)
-    write_stream(marked_stream(speculative, ROWS, 3, 1), options, tmp_path)
-    assert len(committed(options)) == 1_000 + ROWS
+    """The fenced attempt has its rows still, and writes them when the transaction of the other has timed out."""
+    options = options_for(kafka, **{"kafka.transaction.timeout.ms": "1000"})
+    other = Producer(kafka.bootstrap_servers, transactional_id="aioproducer-spark-query-0")
+
+    async def taken_over() -> None:
+        await other.start()
+        await other.init_transactions()
+        await other.begin_transaction()
+        await other.send_and_wait(TOPIC, b"a")
+
+    loop = asyncio.get_running_loop()
+    in_the_middle(monkeypatch, lambda: asyncio.run_coroutine_threadsafe(taken_over(), loop).result())
+    assert (await epoch_written(options, 0, b"a", speculation=True)).rows == 1
+    assert seen(kafka) == [b"a"]
+    with pytest.raises(ProducerFencedError):
+        await other.commit_transaction()
+    await other.close(timeout=0)
+    await forgotten(options)
+
+
+async def test_an_attempt_that_is_late_fences_nobody(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epoch is committed, and the next one has begun in another worker: that one is not interrupted."""
+    options, other = options_for(kafka), of_another_executor(kafka)
+    await epoch_written(options, 0, b"a", speculation=True)
+    results = in_the_middle(monkeypatch, lambda: write(other, 0, b"a"))
+    assert (await epoch_written(options, 1, b"b", speculation=True)).aborted_attempts == 0
+    assert [one.skipped for one in results] == [1]
+    assert seen(kafka) == [b"a", b"b"]
+    with pytest.raises(StateError, match="has committed epoch 1"):
+        await epoch_written(other, 0, b"a", speculation=True)
+    for each in (options, other):
+        await forgotten(each)
+
+
+async def test_an_attempt_with_other_rows_than_the_other(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is not deterministic: that is refused as it is without speculation."""
+    options, other = options_for(kafka), of_another_executor(kafka)
+    in_the_middle(monkeypatch, lambda: write(other, 0, b"b"))
+    with pytest.raises(OtherRowsError):
+        await epoch_written(options, 0, b"a", speculation=True)
+    assert seen(kafka) == [b"b"]
+    for each in (options, other):
+        await forgotten(each)
+
+
+async def test_an_attempt_that_is_always_taken_over_ends(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two queries have the same sink.id: the error comes after some takeovers."""
+    options, waited = options_for(kafka), list[int]()
+
+    async def at_once(work: EpochOfTask) -> None:
+        waited.append(work.epoch)
+
+    monkeypatch.setattr(epochs, "_other_has_ended", at_once)
+    kafka.faults.error("INVALID_PRODUCER_EPOCH", api="Produce", times=None)
+    with pytest.raises(DeliveryError):
+        await epoch_written(options, 0, b"a", speculation=True)
+    assert waited == [0] * (epochs.MOST_TAKEOVERS - 1)
+    assert seen(kafka) == []
+    await forgotten(options)
+
+
+# -------------------------------------------------------------------------------------------- batches
+@pytest.mark.parametrize("name", NAMES, ids=["nameless", "with an id"])
+@pytest.mark.parametrize("reported", [7, 8])
+async def test_two_attempts_of_a_job_with_all_of_their_rows(
+    kafka: EmbeddedKafka, name: dict[str, str], reported: int
+) -> None:
+    """Spark takes the result of one of them, the first or the second one; the other leaves nothing open."""
+    job = await asyncio.to_thread(Job.of(options_for(kafka, **name)).begin)
+    left = {attempt: await written(job, attempt, b"a", speculation=True) for attempt in (7, 8)}
+    await asyncio.to_thread(job.commit, handles(left[reported]), speculation=True)
+    assert seen(kafka) == [b"a"]
+    assert "Ongoing" not in await states(kafka)
+    again = await asyncio.to_thread(Job.of(job.options).begin)
+    once_more = await written(again, 1, b"a", speculation=True)
+    assert once_more.written.skipped == (1 if name else 0)
+    await asyncio.to_thread(again.abort)
+    assert seen(kafka) == [b"a"]
+    await forgotten(job.options)
+
+
+@pytest.mark.parametrize("name", NAMES, ids=["nameless", "with an id"])
+async def test_an_attempt_that_starts_behind_the_commit_of_its_job(
+    kafka: EmbeddedKafka, name: dict[str, str]
+) -> None:
+    """Spark has just started the attempt as the other ends: it leaves no transaction open."""
+    job = await asyncio.to_thread(Job.of(options_for(kafka, **name)).begin)
+    left = await written(job, 7, b"a", speculation=True)
+    assert left.of_text(left.as_text()).speculation
+    await asyncio.to_thread(job.commit, handles(left), speculation=left.speculation)
+    with pytest.raises(TransactionAbortedError, match="the driver has ended the job"):
+        await written(job, 8, b"a", speculation=True)
+    assert seen(kafka) == [b"a"]
+    assert "Ongoing" not in await states(kafka)
+    await forgotten(job.options)

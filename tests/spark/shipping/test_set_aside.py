@@ -170,7 +170,7 @@ async def test_a_job_that_is_aborted_while_an_attempt_begins_again(
 
     monkeypatch.setattr(rounds, "_write", aborted_before_the_second)
     batches = iter([_batch([(b"a", TOPIC, None), (b"1" + BIG, SMALL, 0)])])
-    task = TaskFacts(0, 1, None, None, is_speculative=False)
+    task = TaskFacts(0, 1, None, None, speculation=False)
     with pytest.raises(KafkaError):
         await asyncio.to_thread(write_and_leave_open, batches, Layout.of(SCHEMA, options), job, task)
     assert "Ongoing" not in await states(kafka)
