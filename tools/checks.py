@@ -39,6 +39,8 @@ SPARK_CLUSTERS = ("tests/spark/clusters",)
 SPARK_FAULTS = ("tests/spark/faults",)
 SHORT_SPARK_FAULTS = ("tests/spark/faults/test_stream_faults.py",)
 SPARK_BENCHMARKS = ("tests/spark/test_benchmarks.py",)
+# The sink on each line of Kafka since 0.11, only in `make proof`.
+SPARK_VERSIONS = ("tests/spark/versions",)
 # A pipeline in a session of the tests, and in `make proof` on a cluster whose parts are killed.
 SPARK_PIPELINE = ("tests/spark/pipeline",)
 # Programs beside the library, and documents: `make near` runs their tests for an edit of theirs, `make test` all of
@@ -344,7 +346,9 @@ def everything() -> list[Turn]:
     places = [place for place in with_mark("kafka") if not place.startswith(elsewhere)]
     kafka = suite(f"with Kafka, Python {this_python()}", sys.executable, "-m", "kafka", *places)
     kafka.command += [f"--deselect={name}" for name in BENCHMARKS]
-    spark = without(spark_suite("with Spark", SPARK), SPARK_CLUSTERS + SPARK_FAULTS + SPARK_BENCHMARKS)
+    spark = without(
+        spark_suite("with Spark", SPARK), SPARK_CLUSTERS + SPARK_FAULTS + SPARK_BENCHMARKS + SPARK_VERSIONS
+    )
     packaging = suite(
         f"distribution, Python {this_python()}", sys.executable, "-m", "packaging", *with_mark("packaging")
     )
@@ -377,7 +381,7 @@ def proof() -> list[Turn]:
     )  # fmt: skip
     kafka, spark = (
         real_faults("proof"),
-        spark_suite("Spark at length", SPARK_FAULTS + SPARK_PIPELINE + SPARK_BENCHMARKS),
+        spark_suite("Spark at length", SPARK_FAULTS + SPARK_PIPELINE + SPARK_BENCHMARKS + SPARK_VERSIONS),
     )
     kafka.command += [ROTATIONS, *EACH_VERSION]
     benchmarks = suite(f"benchmarks, Python {this_python()}", sys.executable, *BENCHMARKS)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.connecting.connection.traffic import Traffic
     from aioproducer._net.connecting.contact import Contact
+    from aioproducer._state.connecting.opening import BrokerVersions
 
 
 # Waiting does not help against these: a setting, a certificate or a password must change.
@@ -63,12 +64,20 @@ class Control:
         """Whether a request needs no new connection."""
         return self.connection is not None and self.connection.gate.takes_requests
 
-    async def ask(self, message: tuple[Any, ...], response_type: type[Response]) -> Response:
-        """The answer of the first broker that gives one; raises the error of the last broker."""
+    async def ask(
+        self,
+        message: tuple[Any, ...] | Callable[[BrokerVersions], tuple[Any, ...]],
+        response_type: type[Response],
+    ) -> Response:
+        """The answer of the first broker that gives one; raises the error of the last broker.
+
+        The message may depend on the versions of the broker.
+        """
         connection = await self.connected()
         timeout = self.session.config.request_timeout_ms / 1000
         try:
-            answer = await answer_to(connection, message, response_type, timeout=timeout)
+            asked = message(connection.versions) if callable(message) else message
+            answer = await answer_to(connection, asked, response_type, timeout=timeout)
         except ProtocolError as error:
             # The broker lacks a needed API version: another broker may have it, or the same one after a new ApiVersions
             # request.

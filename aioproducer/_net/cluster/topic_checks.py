@@ -15,13 +15,9 @@ from aioproducer._state.admission.topic_errors import (
     refusal_of,
     said_of_topic,
 )
+from aioproducer._state.connecting.topic_question import question_about
 from aioproducer._wire.error_codes import ErrorCode
-from aioproducer._wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
+from aioproducer._wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 from aioproducer.errors import AuthorizationError, BrokerUnavailableError, KafkaError, MetadataTimeoutError
 
 if TYPE_CHECKING:
@@ -79,13 +75,7 @@ def _not_there(names: list[str], waited: float) -> MetadataTimeoutError:
 
 
 async def _asked(session: Session, topics: list[str]) -> dict[str, int]:
-    question = MetadataRequest(
-        topics=[MetadataRequestTopic(name=name) for name in topics],
-        # A misspelled name must fail and not create a topic.
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=True,
-    )
-    answer = await session.control.ask(question, MetadataResponse)
+    answer = await session.control.ask(question_about(topics), MetadataResponse)
     return {topic.name: len(topic.partitions) for topic in answer.topics if topic.name and _is_there(topic)}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer._net.connecting.connection.asking import answer_to
+from aioproducer._state.connecting.topic_question import question_about
 from aioproducer._state.diagnosing.advertised import Identity
 from aioproducer._state.diagnosing.cluster import ClockReading
 from aioproducer._state.diagnosing.identity import TransactionFacts
@@ -34,7 +35,7 @@ from aioproducer._wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from aioproducer._wire.messages.metadata import MetadataResponse
 from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError, ProtocolError
 
 if TYPE_CHECKING:
@@ -93,12 +94,7 @@ class Questions:
 
     async def metadata(self, topics: Sequence[str], limit: float) -> MetadataResponse:
         """The brokers, and these topics, which are not created."""
-        question = MetadataRequest(
-            topics=[MetadataRequestTopic(name=name) for name in topics],
-            allow_auto_topic_creation=False,
-            include_topic_authorized_operations=True,
-        )
-        return await self.ask(question, MetadataResponse, limit)
+        return await self.ask(question_about(topics), MetadataResponse, limit)
 
     async def topic_settings(
         self, topics: Sequence[str], limit: float

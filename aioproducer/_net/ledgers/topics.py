@@ -12,6 +12,7 @@ import attrs
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
+from aioproducer._state.connecting.topic_question import question_about
 from aioproducer._wire.apis import api_of
 from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer._wire.messages.create_topics import (
@@ -26,8 +27,6 @@ from aioproducer._wire.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from aioproducer._wire.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
@@ -121,12 +120,7 @@ async def _is_usable(session: Session, topic: LedgerTopic) -> bool:
 
 async def metadata_of(session: Session, topic: str) -> MetadataResponse:
     """The brokers, and this topic, which is not created."""
-    question = MetadataRequest(
-        topics=[MetadataRequestTopic(name=topic)],
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=True,
-    )
-    return await session.control.ask(question, MetadataResponse)
+    return await session.control.ask(question_about([topic]), MetadataResponse)
 
 
 async def id_of(session: Session, topic: str) -> bytes:

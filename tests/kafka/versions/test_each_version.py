@@ -13,21 +13,13 @@ from aioproducer import Outcome, Producer, ProducerFencedError
 from tests.judge.judge import judge
 from tests.kafka.kinds import log_of, send_all_kinds
 from tests.kafka.reading import read_all
+from tests.kafka.versions.brokers import VERSIONS, broker_of
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_jars import release
-from tools.kafka_node import QUICK_START
-from tools.kafka_with_zookeeper import KafkaWithZooKeeper
 
 pytestmark = pytest.mark.kafka
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-# 2.0 to 2.3 do not start on Java 17: their ZooKeeper client does not understand its addresses.
-VERSIONS: Final = (
-    "0.11.0.3", "1.0.2", "1.1.1", "2.4.1", "2.5.1", "2.8.2", "3.0.2", "3.3.2", "3.6.2", "3.9.1", "4.0.1", "4.1.0",
-    "4.3.1",
-)  # fmt: skip
-# The first release whose KRaft has transactions for production.
-_KRAFT: Final = (3, 3)
 _ZSTD: Final = (2, 1)
 _READS_GROUPS: Final = (2, 5)
 COUNT: Final = 2_000
@@ -37,8 +29,7 @@ LIMIT: Final = 60.0
 @pytest.fixture(scope="module", params=VERSIONS)
 def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A broker of this version."""
-    kind = KafkaCluster if release(request.param) >= _KRAFT else KafkaWithZooKeeper
-    with kind(1, request.param, java_options=QUICK_START) as cluster:
+    with broker_of(request.param) as cluster:
         yield cluster
 
 

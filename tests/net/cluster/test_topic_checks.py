@@ -26,6 +26,12 @@ async def test_partitions_of_all(kafka: EmbeddedKafka) -> None:
         await check_topics("one", kafka.bootstrap_servers)
 
 
+async def test_a_broker_that_does_not_tell_what_is_allowed(kafka: EmbeddedKafka) -> None:
+    """Brokers before Kafka 2.3 are asked without that field."""
+    kafka.limit_version("Metadata", 0, 7)
+    assert await check_topics(["four"], kafka.bootstrap_servers) == {"four": 4}
+
+
 async def test_a_topic_that_is_not_there(kafka: EmbeddedKafka) -> None:
     """The error names it, and the call does not create it; the other topics do not help."""
     with pytest.raises(MetadataTimeoutError, match=r"the topic does not exist \(and 1 more\)") as caught:
