@@ -47,7 +47,7 @@ DOCTOR: Final = (
     ),
     _mutant(
         "examination-creates-topics",
-        "_net/diagnosing/questions.py",
+        "_state/connecting/topic_question.py",
         "allow_auto_topic_creation=False",
         "allow_auto_topic_creation=True",
         "A misspelled topic exists after its examination, and the next one finds nothing wrong.",

@@ -465,8 +465,8 @@ SECURITY: Final = (
     _mutant(
         "attempts-without-a-pause-after-a-refusal",
         "_net/connecting/refusals.py",
-        "        if pause <= 0:\n",
-        "        if True:\n",
+        "            if pause > 0:\n",
+        "            if False:\n",
         "A wrong password is tried as often as a broker that is down (S41).",
         f"{_REFUSED}::test_the_pauses_grow",
     ),
