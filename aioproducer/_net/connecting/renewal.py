@@ -36,6 +36,8 @@ __all__ = ["SessionRenewal"]
 _RETRIES = Backoff(0.1, 5.0)
 # The part of a session after which the time of its renewal is looked at again: a broker that has become slow makes it earlier.
 _LOOK_AGAIN = 0.05
+# The part of the remaining time that a renewal has at least.
+_LEAST_PART = 0.1
 WARN_EVERY = 10.0
 
 
@@ -106,8 +108,10 @@ class SessionRenewal:
             is_late = self._loop.time() >= session.last_write_at
             if not is_late and (connection.in_flight or _Use.of(connection) != before):
                 renewed = await self._renewed(connection, address, session, authentication)
+            elif connection.gate.takes_requests:
+                await self._until(session.last_write_at)
             if renewed is None:
-                await self._end(connection, session)
+                connection.departure.leave_when_answered()
                 return
             session = connection.gate.session = renewed
             before = _Use.of(connection)
@@ -133,11 +137,12 @@ class SessionRenewal:
     ) -> AuthenticatedSession | None:
         """The next session; None when the present one ends before there is another."""
         failures = 0
-        while (left := session.last_write_at - self._loop.time()) > 0:
+        until = self._until_read(connection, session)
+        while (left := until - self._loop.time()) > 0:
             try:
                 async with (
                     self._pacing.turn(left),
-                    self._refusals.attempt_before(address, session.last_write_at) as has_turn,
+                    self._refusals.attempt_before(address, until) as has_turn,
                 ):
                     if not has_turn:
                         return None
@@ -145,7 +150,7 @@ class SessionRenewal:
                         connection,
                         authentication(),
                         timeout=self._timeout,
-                        begin_within=session.last_write_at - self._loop.time(),
+                        begin_within=until - self._loop.time(),
                     )
             except asyncio.CancelledError:
                 # The end of the connection cancels this task, also in the middle of an authentication.
@@ -163,9 +168,17 @@ class SessionRenewal:
                 return renewed
             if connection.closed or connection.gate.is_retired:
                 return None
-            await self._until(self._loop.time() + _RETRIES.after(failures, self._rng))
+            await self._until(min(until, self._loop.time() + _RETRIES.after(failures, self._rng)))
             failures += 1
         return None
+
+    def _until_read(self, connection: Connection, session: AuthenticatedSession) -> float:
+        """The time until which requests are written while there is no next session: all are read before the end of this one.
+
+        Where they wait for too long for that, a part of the remaining time is for the renewal all the same.
+        """
+        left = session.last_write_at - self._loop.time()
+        return session.last_write_at - min(connection.longest_delay(), left * (1 - _LEAST_PART))
 
     def _warn(self, connection: Connection, error: Exception) -> None:
         now = self._loop.time()
@@ -184,12 +197,6 @@ class SessionRenewal:
             text_of(error) if known else type(error).__name__,
             extra={"broker": connection.broker},
         )
-
-    async def _end(self, connection: Connection, session: AuthenticatedSession) -> None:
-        """Close the connection when its session ends, after the answers to its requests."""
-        if connection.gate.takes_requests:
-            await self._until(session.last_write_at)
-        connection.departure.leave_when_answered()
 
     async def _until(self, due: float) -> None:
         await anyio.sleep(max(0.0, due - self._loop.time()))

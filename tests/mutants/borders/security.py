@@ -31,6 +31,14 @@ _mutant = Kind("security")
 
 SECURITY: Final = (
     _mutant(
+        "requests-behind-the-end-of-a-session",
+        "_net/connecting/renewal.py",
+        "        return session.last_write_at - min(",
+        "        return session.last_write_at - 0 * min(",
+        "Without retries, records of a slow broker are UNKNOWN when a provider fails at the end of a session.",
+        "tests/simulation/lives/test_sessions.py::test_requests_do_not_meet_the_end_of_a_session_that_cannot_be_renewed",
+    ),
+    _mutant(
         "new-credentials-by-all-at-once",
         "_net/connecting/refusals.py",
         "        while changes != self._changes:\n            changes = self._changes\n            if",

@@ -88,6 +88,33 @@ def test_connections_with_a_backlog_are_authenticated_again(fault: str, seconds:
     require_sessions(simulate(play, 1, access=access, history=100_000), 3)
 
 
+def test_requests_do_not_meet_the_end_of_a_session_that_cannot_be_renewed() -> None:
+    """A slow broker reads them late: the connection takes none that it would read behind the end, and nothing is UNKNOWN."""
+    access = Access("PLAIN", session=60.0, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 3)
+        producer = world.producer(
+            linger_ms=0,
+            enable_idempotence=False,
+            acks=1,
+            retries=0,
+            request_timeout_ms=60_000,
+            delivery_timeout_ms=600_000,
+        )
+        await producer.start()
+        world.kafka.faults.delay(1.5, before=True, times=None)
+        end, failing_at = world.now + 3 * LASTS, world.now + LASTS / 2
+        while world.now < end:
+            access.failing = failing_at < world.now < failing_at + LASTS
+            await send_to_all(world, producer)
+            await asyncio.sleep(0.5)
+        await producer.flush()
+
+    world = simulate(play, 1, access=access, history=100_000)
+    assert {sent.outcome for sent in world.ledger.history()} == {Outcome.ACKED}
+
+
 def test_a_broker_that_goes_on_refusing_is_asked_ever_less_often() -> None:
     """The others accept the credentials, so they are not held up; new credentials are tried at once."""
     access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
