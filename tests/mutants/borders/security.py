@@ -183,6 +183,22 @@ SECURITY: Final = (
         f"{_SHOWN}::test_objects_of_the_user_are_shown_by_their_names",
     ),
     _mutant(
+        "surplus-arguments-shown",
+        "cli/program.py",
+        '    message = _EXTRA.sub(r"\\1", message)\n',
+        "",
+        "A password behind a blank on the command line is in the message about wrong usage, and in the log of the job.",
+        "tests/cli/test_cli.py::test_wrong_usage_shows_no_part_of_a_password",
+    ),
+    _mutant(
+        "settings-kept-by-an-error",
+        "config/producer.py",
+        "            fields.clear()\n",
+        "",
+        "An error about one setting keeps the objects of all others, whose reprs may show secrets.",
+        f"{_SHOWN}::test_objects_of_the_user_are_shown_by_their_names",
+    ),
+    _mutant(
         "token-in-place-of-a-provider",
         "config/security/kinds.py",
         'in its place is not shown."""\n\n    hides: ClassVar[bool] = True\n',
