@@ -100,6 +100,7 @@ class MemoryStore:
         for one in ids:
             if self.table.rows.pop(one, None) is not None:
                 self.table.deleted.append(one)
+        await self._step("deleted")
 
     async def wait(self, timeout: float) -> None:
         """Wait for a commit."""

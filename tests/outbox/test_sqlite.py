@@ -329,6 +329,44 @@ async def test_the_lock_ends_with_its_process(path: Path) -> None:
     await store.release()
 
 
+async def test_a_process_that_is_killed_between_the_acknowledgement_and_the_deletion(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], path: Path, connection: sqlite3.Connection
+) -> None:
+    """Its successor writes all rows again: copies have the same id, key, value and time, and first copies are in order."""
+    store = SqliteStore(path)
+    for number in range(5):
+        store.add(connection, "four", b"%d" % number, key=b"alice", headers={"h": b"1"})
+    connection.commit()
+    program = (
+        "import asyncio, os, sys\nfrom aioproducer import Producer\nfrom aioproducer.outbox import Relay, SqliteStore\n"
+        "class Killed(SqliteStore):\n"
+        "    async def delete(self, ids):\n"
+        "        os._exit(9)\n"
+        "async def main(servers, path):\n"
+        "    async with Producer(servers, gapless=True) as producer:\n"
+        "        await Relay(producer, Killed(path)).run()\n"
+        "asyncio.run(main(*sys.argv[1:]))\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, kafka.bootstrap_servers, str(path), cwd=ROOT
+    )
+    assert await process.wait() == 9
+    written = len(kafka.records("four"))
+    assert written > 0
+    assert connection.execute("SELECT count(*) FROM outbox").fetchone() == (5,)
+    connection.rollback()
+    async with Relay(producer, store, poll=0.01) as relay:
+        await until(lambda: relay.stats().deleted == 5)
+    records = kafka.records("four")
+    assert len(records) == written + 5
+    assert list(dict.fromkeys(record.headers[-1] for record in records)) == [
+        (ID_HEADER, b"%d" % number) for number in range(1, 6)
+    ]
+    # A reader that drops copies by their id sees each row once, whichever copy it takes.
+    facts = {(one.partition, one.key, one.value, one.timestamp, one.headers) for one in records}
+    assert len(facts) == 5
+
+
 async def test_a_missing_table_is_told_and_waited_for(
     kafka: EmbeddedKafka, producer: Producer[Any, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

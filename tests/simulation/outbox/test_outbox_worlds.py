@@ -1,4 +1,8 @@
-"""Whole lives of an outbox: relays that die and lose their lock, a store that fails, late commits, a faulty cluster."""
+"""Whole lives of an outbox: relays that are killed and lose their lock, a store that fails, late commits, a faulty cluster.
+
+The database fails over to a replica that is behind: transactions are lost, and their ids are used again. So each row has a
+value of its own, by which the log is judged.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,40 @@ class Transaction:
     committed_at: float = 0.0
 
 
+@attrs.define
+class Replica:
+    """What a replica of the database has: it is behind."""
+
+    rows: dict[int, Row] = attrs.Factory(dict)
+    last_id: int = 0
+    transactions: int = 0
+
+
+@attrs.define(eq=False)
+class Process(MemoryStore):
+    """The database as a process sees it that may be killed: at a step, or from outside."""
+
+    dies_at: str | None = None
+    killed: asyncio.Event = attrs.Factory(asyncio.Event)
+
+    async def reach(self, name: str, *, dies: bool) -> None:
+        """Come to this step, if the process is still there."""
+        if name == self.dies_at and dies:
+            self.killed.set()
+        if self.killed.is_set():
+            raise BrokenStoreError("killed")
+
+    async def release(self) -> None:
+        """A killed process gives nothing back."""
+        if not self.killed.is_set():
+            await super().release()
+
+    def forgotten(self) -> None:
+        """The database has noticed the end of the process."""
+        if self.table.owner is self:
+            self.table.owner = None
+
+
 @attrs.define(eq=False)
 class Outbox:
     """The table, those who write it, and the relays."""
@@ -37,7 +75,11 @@ class Outbox:
     world: World
     table: Table = attrs.Factory(Table)
     transactions: list[Transaction] = attrs.Factory(list)
+    made: list[Row] = attrs.Factory(list)
+    """All rows; the value of each is its place here."""
+    lost: set[int] = attrs.Factory(set)
     set_aside: set[int] = attrs.Factory(set)
+    replica: Replica = attrs.Factory(Replica)
     troubled: bool = True
 
     def __attrs_post_init__(self) -> None:
@@ -49,22 +91,44 @@ class Outbox:
         """Transactions that overlap, so that rows are committed behind rows of a higher id."""
         rng = self.world.rng
         async with asyncio.TaskGroup() as tasks:
-            while self.table.last_id < ROWS:
+            while len(self.made) < ROWS:
                 tasks.create_task(self.transaction())
                 await asyncio.sleep(rng.choice((0.0, 0.01, 0.1, 0.5)))
 
     async def transaction(self) -> None:
         """One to five rows, committed a moment later."""
         rng = self.world.rng
-        rows = [
-            Row(self.table.reserve(), TOPIC, b"row", partition=rng.randrange(PARTITIONS))
-            for _ in range(rng.randint(1, 5))
-        ]
+        server, rows = self.table.server, [self.row() for _ in range(rng.randint(1, 5))]
         noted = Transaction(rows, self.world.now)
         await asyncio.sleep(rng.choice((0.0, 0.0, 0.05, 1.0)))
+        if server != self.table.server:
+            return
         noted.committed_at = self.world.now
         self.table.commit(*rows)
         self.transactions.append(noted)
+
+    def row(self) -> Row:
+        """A row with a value of its own."""
+        partition = self.world.rng.randrange(PARTITIONS)
+        row = Row(self.table.reserve(), TOPIC, b"%d" % len(self.made), b"%d" % partition, None, partition)
+        self.made.append(row)
+        return row
+
+    # -- the database
+
+    async def fail_over(self) -> None:
+        """A replica follows the server, now and then, and takes over once or never."""
+        rng = self.world.rng
+        at = self.world.now + rng.choice((1.0, 3.0, 8.0, 1e9))
+        while self.troubled:
+            self.replica = Replica(dict(self.table.rows), self.table.last_id, len(self.transactions))
+            await asyncio.sleep(rng.choice((0.01, 0.1, 0.5)))
+            if self.world.now > at:
+                at = 1e9
+                for each in self.transactions[self.replica.transactions :]:
+                    self.lost |= {place_of(row) for row in each.rows}
+                del self.transactions[self.replica.transactions :]
+                self.table.fail_over(self.replica.rows, self.replica.last_id)
 
     # -- relays
 
@@ -80,22 +144,34 @@ class Outbox:
                 buffer_memory=rng.choice((5_000, 1_000_000)),
             )
             await producer.start()
+            process = self.process()
             relay = Relay(
                 producer,
-                self.store(),
+                process,
                 batch=rng.choice((1, 7, 100)),
                 poll=rng.choice((0.1, 1.0)),
                 dead_letters=self,
             )
-            await self.life(relay)
+            await self.life(relay, process)
             assert relay.error is None
             assert not relay.stats().active
-            if rng.random() < 0.5:
+            if process.killed.is_set():
+                await producer.close(timeout=0)
+                await asyncio.sleep(rng.choice((0.0, 0.5, 3.0)))
+                process.forgotten()
+            elif rng.random() < 0.5:
                 await producer.close(timeout=rng.choice((0, 1)))
 
-    async def life(self, relay: Relay) -> None:
+    async def life(self, relay: Relay, process: Process) -> None:
         """Let a relay work."""
         rng = self.world.rng
+        if process.dies_at is not None:
+            task = asyncio.ensure_future(relay.run())
+            await self.a_while(process)
+            process.killed.set()
+            task.cancel()
+            await asyncio.wait([task])
+            return
         if rng.random() < 0.5:
             async with relay:
                 await self.a_while()
@@ -107,10 +183,12 @@ class Outbox:
         task.cancel()
         await asyncio.wait([task])
 
-    async def a_while(self) -> None:
-        """A part of the time of faults; without them, until all is relayed."""
+    async def a_while(self, process: Process | None = None) -> None:
+        """A part of the time of faults, up to the end of the process; without faults, until all is relayed."""
         end = self.world.now + self.world.rng.choice((0.0, 0.3, 3.0, 10.0))
         while (self.world.now < end) if self.troubled else self.table.rows:
+            if process is not None and process.killed.is_set():
+                return
             await self.moment()
 
     @staticmethod
@@ -118,12 +196,14 @@ class Outbox:
         """The interval at which a life looks whether it shall end."""
         await asyncio.sleep(0.05)
 
-    def store(self) -> MemoryStore:
-        """A store whose calls fail, hang and lose the lock."""
-        store = MemoryStore(self.table)
+    def process(self) -> Process:
+        """A store whose calls fail, hang and lose the lock, of a process that may be killed around a deletion."""
         rng = self.world.rng
+        dies_at = rng.choice((None, None, "delete", "deleted")) if self.troubled else None
+        store = Process(self.table, dies_at=dies_at)
 
         async def step(name: str) -> None:
+            await store.reach(name, dies=rng.random() < 0.5)
             if not self.troubled:
                 return
             chance = rng.random()
@@ -141,28 +221,34 @@ class Outbox:
         """The outlet of dead letters."""
         if self.troubled and self.world.rng.random() < 0.3:
             raise BrokenStoreError("dead letters")
-        self.set_aside.add(int(dict(record.headers or ())[ID_HEADER] or b""))
+        self.set_aside.add(int(record.value or b""))
 
     # -- the promise
 
     def check_deleted(self, ids: Collection[int]) -> None:
         """Nothing is deleted before it is acknowledged."""
-        assert set(ids) <= self.found() | self.set_aside
+        gone = {place_of(self.table.rows[one]) for one in ids if one in self.table.rows}
+        assert gone <= self.found() | self.set_aside
 
     def found(self) -> set[int]:
         """The rows in the log."""
         return {number for partition in range(PARTITIONS) for number in self.first(partition)}
 
     def first(self, partition: int) -> dict[int, int]:
-        """The place of the first copy of each row."""
+        """The place of the first copy of each row; all copies are of the same row."""
         places: dict[int, int] = {}
         for place, record in enumerate(self.world.kafka.records(TOPIC, partition)):
-            places.setdefault(int(dict(record.headers)[ID_HEADER] or b""), place)
+            number = int(record.value or b"")
+            row = self.made[number]
+            assert (row.partition, row.key) == (partition, record.key)
+            assert record.headers == ((ID_HEADER, b"%d" % row.id),)
+            places.setdefault(number, place)
         return places
 
     def judge(self) -> None:
         """All rows are there, in the order of the transactions that did not overlap."""
-        assert self.found() | self.set_aside == {row.id for each in self.transactions for row in each.rows}
+        committed = {place_of(row) for each in self.transactions for row in each.rows}
+        assert committed <= self.found() | self.set_aside <= committed | self.lost
         for partition in range(PARTITIONS):
             places = self.first(partition)
             for former in self.transactions:
@@ -176,8 +262,14 @@ class Outbox:
         """The rows of one transaction, in a partition, before those of another one."""
         for row in former.rows:
             for other in later.rows:
-                if row.id < other.id and {row.id, other.id} <= places.keys():
-                    assert places[row.id] < places[other.id], (partition, row.id, other.id)
+                one, two = place_of(row), place_of(other)
+                if row.id < other.id and {one, two} <= places.keys():
+                    assert places[one] < places[two], (partition, row.id, other.id)
+
+
+def place_of(row: Row) -> int:
+    """The place of a row among all that were made."""
+    return int(bytes(row.value or b""))
 
 
 @pytest.mark.parametrize("seed", seeds(4 * SCENARIO))
@@ -192,6 +284,7 @@ def test_every_row_is_written_in_order(seed: int) -> None:
         async with asyncio.timeout(LONGEST), asyncio.TaskGroup() as tasks:
             for _ in range(world.rng.choice((1, 2, 2, 3))):
                 tasks.create_task(outbox.relay())
+            tasks.create_task(outbox.fail_over())
             async with asyncio.TaskGroup() as trouble:
                 trouble.create_task(outbox.write())
                 trouble.create_task(schedule.run(5, 10.0))
