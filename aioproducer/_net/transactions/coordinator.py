@@ -11,6 +11,7 @@ import anyio
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.log import log_of
+from aioproducer._net.transactions.idle_connections import IdleConnections
 from aioproducer._net.transactions.required import leaves_out
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
@@ -48,8 +49,18 @@ class _NotFound(Exception):  # noqa: N818  # a message to settle(), not an error
 class Coordinator:
     """The broker that keeps the state of one transactional id or group."""
 
-    def __init__(self, session: Session, kind: Key, name: str, contact: Contact | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        kind: Key,
+        name: str,
+        contact: Contact | None = None,
+        idle: IdleConnections | None = None,
+    ) -> None:
         self.session = session
+        # Shared by the coordinators of one call.
+        self._idle = idle or IdleConnections()
+        self._address: tuple[str, int] | None = None
         self.kind = kind
         self.name = name
         self.connection: Connection | None = None
@@ -135,7 +146,9 @@ class Coordinator:
             # One whose session ends is closed after its answers.
             self.connection = None
             endpoint = await self._find()
-            connection = self.connection = await self.session.addresses.dial(endpoint)
+            self._address = endpoint.address
+            connection = self._idle.take(endpoint.address) or await self.session.addresses.dial(endpoint)
+            self.connection = connection
             self.contact.made(connection, f", the coordinator of {self.of}")
         pause = connection.muted_until - self.session.loop.time()
         if pause > 0:
@@ -168,6 +181,12 @@ class Coordinator:
     def timeout(self) -> float:
         """Seconds for one answer."""
         return self.session.config.request_timeout_ms / 1000
+
+    def leave(self) -> None:
+        """Leave the connection to another coordinator of the same call."""
+        connection, self.connection = self.connection, None
+        if connection is not None and self._address is not None:
+            self._idle.leave(self._address, connection)
 
     def forget(self) -> None:
         """Close the connection: another broker may be the coordinator now, or this one does not answer."""

@@ -12,6 +12,7 @@ import anyio
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.transactions.conversation import ask, converse
 from aioproducer._net.transactions.coordinator import Coordinator, Key
+from aioproducer._net.transactions.idle_connections import IdleConnections
 from aioproducer._net.transactions.questions import Questions
 from aioproducer._state.cluster.metadata import unusable
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
@@ -84,7 +85,10 @@ async def _perform(coordinator: Coordinator, questions: Questions, step: Step) -
 async def fence_all(session: Session, names: Iterable[str], timeout: float) -> None:
     """Get a new epoch for each of these ids."""
     limiter = anyio.CapacityLimiter(AT_ONCE)
-    coordinators = [Coordinator(session, Key.TRANSACTION, name) for name in checked_transactional_ids(names)]
+    idle = IdleConnections()
+    coordinators = [
+        Coordinator(session, Key.TRANSACTION, name, idle=idle) for name in checked_transactional_ids(names)
+    ]
 
     async def fence_one(coordinator: Coordinator) -> None:
         async with limiter:
@@ -100,7 +104,10 @@ async def fence_all(session: Session, names: Iterable[str], timeout: float) -> N
     def trouble() -> KafkaError | None:
         return next((each.trouble for each in coordinators if each.trouble is not None), None)
 
-    await _in_time(fence(), timeout, trouble)
+    try:
+        await _in_time(fence(), timeout, trouble)
+    finally:
+        idle.close()
 
 
 async def _fence(session: Session, coordinator: Coordinator) -> None:
@@ -112,10 +119,12 @@ async def _fence(session: Session, coordinator: Coordinator) -> None:
 
     try:
         reply = await coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
-        if reply.answer is not Answer.DONE:
-            raise fatal_error(reply)
-    finally:
+    except BaseException:
         coordinator.forget()
+        raise
+    coordinator.leave()
+    if reply.answer is not Answer.DONE:
+        raise fatal_error(reply)
 
 
 async def list_all(session: Session, prefix: str, timeout: float) -> list[TransactionListing]:

@@ -339,4 +339,12 @@ EXACTLY_ONCE: Final = (
         "An attempt whose epoch is committed fences the task of the next epoch.",
         f"{_SPECULATION}::test_an_attempt_that_is_late_fences_nobody",
     ),
+    _mutant(
+        "fence-dials-for-each-id",
+        "_net/transactions/coordinator.py",
+        "self._idle.take(endpoint.address) or await",
+        "await",
+        "The driver cannot abort a job of thousands of tasks in time, and their transactions hide all later records.",
+        "tests/net/transactions/test_coordinators.py::test_many_ids_are_fenced_over_a_few_connections",
+    ),
 )

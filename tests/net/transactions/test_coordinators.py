@@ -29,6 +29,16 @@ async def test_one_session_answers_all_questions(clerk: Producer[Any, Any], ledg
     assert written(ledger) == [b"a"]
 
 
+async def test_many_ids_are_fenced_over_a_few_connections(ledger: EmbeddedKafka) -> None:
+    """Connections are dialed one after the other: one for each of thousands of ids takes longer than the call may."""
+    names = [f"{NAME}-{number}" for number in range(200)]
+    async with Coordinators(ledger.bootstrap_servers) as coordinators:
+        await coordinators.fence(names, timeout=LIMIT)
+        listed = await coordinators.list_transactions(NAME, timeout=LIMIT)
+    assert {one.transactional_id for one in listed} == set(names)
+    assert sum(seen.api == "ApiVersions" for seen in ledger.requests) < 50
+
+
 async def test_a_session_belongs_to_one_block(ledger: EmbeddedKafka) -> None:
     """Outside of its block it is refused; it may be entered again afterwards."""
     coordinators = Coordinators(ledger.bootstrap_servers)
