@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -19,7 +20,7 @@ from tests.connection.test_pairing import Listen
 from tests.net.support import turns
 
 LIMIT = 30.0
-ADDRESS = ("127.0.0.1", 9092)
+ADDRESS, OTHER = ("127.0.0.1", 9092), ("127.0.0.1", 9093)
 SETTINGS: dict[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
     "allow_plaintext_credentials": True,
@@ -78,17 +79,31 @@ async def test_a_missing_file_is_told_at_once() -> None:
 
 
 class Waits:
-    """Records the pauses, which take no time."""
+    """Records the pauses, which take no time; the clock of these refusals is put forward by them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
         self.seconds: list[float] = []
         self._whole = anyio.move_on_after
         monkeypatch.setattr(anyio, "move_on_after", self)
+        self.refusals = Refusals(cast("asyncio.AbstractEventLoop", self), random.Random(1))
 
-    def __call__(self, seconds: float) -> anyio.CancelScope:
-        """A time limit that is over at once."""
+    def __call__(self, seconds: float | None) -> anyio.CancelScope:
+        """A time limit that is over at once; none is left alone."""
+        if seconds is None:
+            return self._whole(None)
         self.seconds.append(seconds)
+        self.now += seconds
         return self._whole(0.0)
+
+    def time(self) -> float:
+        """The time of the loop."""
+        return self.now
+
+    def taken(self) -> float:
+        """All pauses since the last call."""
+        seconds, self.seconds = sum(self.seconds), []
+        return seconds
 
 
 async def failing(refusals: Refusals, error: Exception) -> None:
@@ -101,17 +116,14 @@ async def failing(refusals: Refusals, error: Exception) -> None:
 async def test_the_pauses_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """From 1 s to 30 s, each 20 % more or less; a success ends them (S41)."""
     waits = Waits(monkeypatch)
-    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refusals = waits.refusals
     refused = AuthenticationError("no", reason="credentials", code=58)
-    for _ in range(8):
+    for expected in (0, 1, 2, 4, 8, 16, 30, 30):
         await failing(refusals, refused)
-    expected = (1, 2, 4, 8, 16, 30, 30)
-    assert len(waits.seconds) == len(expected)
-    for seconds, middle in zip(waits.seconds, expected, strict=True):
-        assert 0.75 * middle <= seconds <= 1.2 * middle
+        assert 0.75 * expected <= waits.taken() <= 1.2 * expected
     async with refusals.attempt(ADDRESS):
         pass
-    waits.seconds.clear()
+    waits.taken()
     async with refusals.attempt(ADDRESS):
         pass
     assert waits.seconds == []
@@ -130,7 +142,7 @@ async def test_other_failures_do_not_hold_up_the_producer(
 ) -> None:
     """Only a broker that refuses the credentials may lock the account."""
     waits = Waits(monkeypatch)
-    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refusals = waits.refusals
     await failing(refusals, error)
     async with refusals.attempt(ADDRESS):
         pass
@@ -140,16 +152,16 @@ async def test_other_failures_do_not_hold_up_the_producer(
 async def test_refusals_of_a_kdc_hold_up_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     """They have no code of Kafka, and many of them lock the principal as well (S41)."""
     waits = Waits(monkeypatch)
-    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refusals = waits.refusals
     refused = AuthenticationError("another key", reason="credentials", mechanism="GSSAPI")
     for _ in range(2):
         await failing(refusals, refused)
-    assert len(waits.seconds) == 1
+    assert waits.taken() > 0.75
 
 
 async def test_a_refusal_is_that_of_all_attempts_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """One attempt for the whole producer: otherwise the last of many brokers would be told after many pauses (S41)."""
-    waits = Waits(monkeypatch)
+    monkeypatch.setattr("aioproducer._net.connecting.refusals._PAUSE", Backoff(0.1, 0.1))
     refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
     refused = AuthenticationError("no", reason="credentials", code=58)
     await failing(refusals, refused)
@@ -157,7 +169,8 @@ async def test_a_refusal_is_that_of_all_attempts_that_wait(monkeypatch: pytest.M
 
     async def attempt() -> None:
         nonlocal begun
-        async with refusals.attempt(ADDRESS):
+        async with refusals.attempt(ADDRESS) as one:
+            one.present()
             begun += 1
             await asyncio.sleep(0)
             raise refused
@@ -166,9 +179,6 @@ async def test_a_refusal_is_that_of_all_attempts_that_wait(monkeypatch: pytest.M
     assert [type(each) for each in outcomes] == [AuthenticationError] * 5
     assert {str(each) for each in outcomes} == {str(refused)}
     assert begun == 1
-    assert len(waits.seconds) == 1
-    await failing(refusals, refused)
-    assert len(waits.seconds) == 2
 
 
 async def test_an_attempt_whose_time_is_over_is_not_made() -> None:
@@ -191,15 +201,17 @@ async def test_one_attempt_at_a_time() -> None:
     refusals._not_before = 0.0
     inside = most = 0
 
-    async def attempt() -> None:
+    async def attempt(port: int) -> None:
         nonlocal inside, most
-        async with refusals.attempt(ADDRESS):
-            inside += 1
-            most = max(most, inside)
-            await asyncio.sleep(0)
-            inside -= 1
+        with contextlib.suppress(BrokerUnavailableError):
+            async with refusals.attempt(("127.0.0.1", port)):
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0)
+                inside -= 1
+                raise BrokerUnavailableError("neither refused nor accepted")
 
-    await asyncio.gather(*(attempt() for _ in range(3)))
+    await asyncio.gather(*(attempt(port) for port in range(3)))
     assert most == 1
 
 
@@ -293,24 +305,68 @@ async def test_an_answer_to_former_credentials_says_nothing_of_the_new_ones(*, i
 async def test_an_address_has_a_pause_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A success at another address ends that of the others alone."""
     waits = Waits(monkeypatch)
-    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
-    other = ("127.0.0.1", 9093)
+    refusals = waits.refusals
     for expected in (0, 1, 2, 4, 8, 16, 30, 30):
-        waits.seconds.clear()
+        waits.taken()
         await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
-        assert 0.75 * expected <= sum(waits.seconds) <= 1.2 * expected
-        async with refusals.attempt(other):
-            pass
-        waits.seconds.clear()
-        async with refusals.attempt(other):
-            pass
+        assert 0.75 * expected <= waits.taken() <= 1.2 * expected
+        now = waits.now
+        await succeed(refusals, OTHER)
+        waits.taken()
+        # The pause of the whole producer has passed for the first address as well: it is not to count twice.
+        waits.now = now
+        await succeed(refusals, OTHER)
         assert waits.seconds == []
     refusals.forget_address(ADDRESS)
     await succeed(refusals)
     assert waits.seconds == []
 
 
-async def succeed(refusals: Refusals) -> None:
+async def test_the_pause_of_one_address_holds_up_no_other() -> None:
+    """It waits without the turn: the pause is up to 30 s."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refused = AuthenticationError("no", reason="credentials", code=58)
+    await failing(refusals, refused)
+    refusals._not_before = 0.0
+    waiting = asyncio.create_task(succeed(refusals))
+    await turns(3)
+    async with asyncio.timeout(LIMIT / 60):
+        await succeed(refusals, OTHER)
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_a_broker_that_does_not_answer_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has not got the credentials; one that has them is waited for."""
+    monkeypatch.setattr("aioproducer._net.connecting.refusals._UNANSWERED", 0.05)
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
+    refusals._not_before = 0.0
+    begun, answered, presented = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def unanswered(port: int, *, presents: bool) -> None:
+        async with refusals.attempt(("127.0.0.1", port)) as attempt:
+            if presents:
+                attempt.present()
+                presented.set()
+            begun.set()
+            await answered.wait()
+            raise BrokerUnavailableError("no answer")
+
+    async with asyncio.timeout(LIMIT):
+        first = asyncio.create_task(unanswered(1, presents=False))
+        await begun.wait()
+        second = asyncio.create_task(unanswered(2, presents=True))
+        await presented.wait()
+        third = asyncio.create_task(succeed(refusals, OTHER))
+        await asyncio.wait([third], timeout=0.2)
+        assert not third.done()
+        answered.set()
+        await asyncio.wait([first, second])
+        await third
+
+
+async def succeed(refusals: Refusals, address: tuple[str, int] = ADDRESS) -> None:
     """One attempt that is not refused."""
-    async with refusals.attempt(ADDRESS):
+    async with refusals.attempt(address):
         pass

@@ -22,7 +22,8 @@ def waiting() -> mock.Mock:
 
 def replacement(loop: asyncio.AbstractEventLoop, connections: dict[Any, tuple[str, int]]) -> Replacement:
     """The replacement of these connections."""
-    return Replacement(loop, connections, Refusals(loop, random.Random(1)), log_of("tests"))
+    refusals = Refusals(loop, random.Random(1))
+    return Replacement(loop, connections, refusals, lambda _: False, log_of("tests"))
 
 
 async def test_one_after_the_other() -> None:

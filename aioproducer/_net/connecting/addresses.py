@@ -108,7 +108,9 @@ class Addresses:
         )
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, tuple[str, int]] = {}
-        self._replacement = Replacement(loop, self._open, self._refusals, log_of(config.client_id))
+        self._replacement = Replacement(
+            loop, self._open, self._refusals, self._is_dialing, log_of(config.client_id)
+        )
         self._is_closed = False
         # When anything was answered over a connection that has ended.
         self._answered_at: float | None = None
@@ -132,6 +134,9 @@ class Addresses:
             math.inf if known.dialing.locked() else max(known.not_before, self._refusals.not_before(address))
         )
 
+    def _is_dialing(self, address: tuple[str, int]) -> bool:
+        return self.at(*address).dialing.locked()
+
     async def dial(self, endpoint: BrokerEndpoint) -> Connection:
         """A new connection, when it is this caller's turn and the pause is over."""
         address = self.at(*endpoint.address)
@@ -142,12 +147,12 @@ class Addresses:
             self._require_open()
             setup_timeout = self._setup_timeout.after(address.failures, self._rng)
             try:
-                async with self._refusals.attempt(endpoint.address):
+                async with self._refusals.attempt(endpoint.address) as attempt:
                     changes = self._replacement.changes
                     connection = await dial(
                         endpoint,
                         self._config,
-                        self._security,
+                        self._security.told(attempt.present),
                         setup_timeout=setup_timeout,
                         network=self._network,
                     )

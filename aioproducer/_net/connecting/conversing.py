@@ -170,12 +170,12 @@ async def _in_a_task(function: Callable[[], Awaitable[R]]) -> R:
         return await function()
 
     task = asyncio.create_task(call(), name="aioproducer dialogue")
+    # Also where this is cancelled in the turn in which the task ends.
+    task.add_done_callback(_retrieve_exception)
     try:
         await asyncio.wait([task])
     finally:
-        if not task.done():
-            task.cancel()
-            task.add_done_callback(_retrieve_exception)
+        task.cancel()
     if task.cancelled():
         raise RuntimeError("the coroutine was cancelled")
     return task.result()

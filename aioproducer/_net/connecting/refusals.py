@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Refusals"]
 
 _PAUSE: Final = Backoff(1.0, 30.0)
+_UNANSWERED: Final = 1.0
 _OF_CREDENTIALS: Final = frozenset(("credentials", "mechanism"))
 
 
@@ -33,6 +34,20 @@ class _Refused:
 
 
 _NEVER: Final = _Refused()
+
+
+@attrs.define(eq=False)
+class Attempt:
+    """One attempt, which may have the turn."""
+
+    # When its pause is over and it begins.
+    begins_at: float = -math.inf
+    # A broker has, or is about to get, the credentials.
+    is_presenting: bool = False
+
+    def present(self) -> None:
+        """The authentication begins."""
+        self.is_presenting = True
 
 
 class Refusals:
@@ -54,8 +69,8 @@ class Refusals:
         self._changes = 0
         # From a refusal to the next success, also over a change: the new credentials may be wrong as well.
         self._is_one_at_a_time = False
-        self._is_taken = False
-        # Set, and replaced, when the turn is over and when the credentials have changed.
+        self._turn_of: Attempt | None = None
+        # Set, and replaced, when the turn is over or not needed any more, and when the credentials have changed.
         self._moved = asyncio.Event()
 
     @property
@@ -72,7 +87,7 @@ class Refusals:
         self._changes += 1
         self._count, self._not_before = 0, -math.inf
         self._refused.clear()
-        self._is_taken = False
+        self._turn_of = None
         self._move()
 
     def forget_address(self, address: tuple[str, int]) -> None:
@@ -80,57 +95,77 @@ class Refusals:
         self._refused.pop(address, None)
 
     @contextlib.asynccontextmanager
-    async def attempt(self, address: tuple[str, int]) -> AsyncIterator[None]:
-        """Wait for the turn of this attempt, and note its result."""
+    async def attempt(self, address: tuple[str, int]) -> AsyncIterator[Attempt]:
+        """Wait for the turn of this attempt, and note its result. The attempt has to note that it presents the credentials."""
+        attempt = Attempt()
         with contextlib.ExitStack() as stack:
-            await self._wait(address, stack)
+            await self._wait(address, attempt, stack)
             with self._noted(address):
-                yield
+                yield attempt
 
     @contextlib.asynccontextmanager
     async def attempt_before(self, address: tuple[str, int], until: float) -> AsyncIterator[bool]:
         """The same, but False instead of an attempt if its turn does not come before this time."""
         with contextlib.ExitStack() as stack:
+            attempt = Attempt(is_presenting=True)
             with anyio.move_on_after(until - self._loop.time()) as waiting:
-                await self._wait(address, stack)
+                await self._wait(address, attempt, stack)
             if not waiting.cancelled_caught and self._loop.time() < until:
                 with self._noted(address):
                     yield True
             else:
                 yield False
 
-    async def _wait(self, address: tuple[str, int], stack: contextlib.ExitStack) -> None:
-        """Wait for the turn and the end of the pause; raises the refusal of another attempt meanwhile.
+    async def _wait(self, address: tuple[str, int], attempt: Attempt, stack: contextlib.ExitStack) -> None:
+        """Wait for the turn and the end of the pauses; raises the refusal of another attempt meanwhile.
 
         After a change of the credentials it begins anew: several attempts at once would present the new ones to all brokers.
         """
         changes = -1
         while changes != self._changes:
-            changes = self._changes
-            if self._is_one_at_a_time:
-                await self._turn(changes, stack)
-            pause = self.not_before(address) - self._loop.time()
-            if pause > 0:
-                with anyio.move_on_after(pause):
-                    while self._changes == changes:
-                        await self._moved.wait()
+            changes, count = self._changes, self._count
+            # Without the turn: it is up to 30 s, and other addresses may be fine.
+            await self._pause(self._refused.get(address, _NEVER).not_before, changes)
+            if self._is_one_at_a_time and await self._has_turn(attempt, changes, count):
+                stack.callback(self._give_up_turn, attempt)
+                await self._pause(self._not_before, changes)
 
-    async def _turn(self, changes: int, stack: contextlib.ExitStack) -> None:
-        """Take the turn, unless the credentials change before."""
-        count = self._count
-        while self._is_taken and self._changes == changes:
-            await self._moved.wait()
-        if self._changes != changes:
-            return
+    async def _pause(self, until: float, changes: int) -> None:
+        pause = until - self._loop.time()
+        if pause > 0:
+            with anyio.move_on_after(pause):
+                while self._changes == changes:
+                    await self._moved.wait()
+
+    async def _has_turn(self, attempt: Attempt, changes: int, count: int) -> bool:
+        """Wait for the turn; False if none is needed any more, or the credentials have changed.
+
+        `count` has the refusals before this attempt began to wait.
+        """
+        while (
+            self._changes == changes and self._is_one_at_a_time and (pause := self._turn_is_taken_for()) > 0
+        ):
+            with anyio.move_on_after(pause if pause < math.inf else None):
+                await self._moved.wait()
+        if self._changes != changes or not self._is_one_at_a_time:
+            return False
         if self._count > count and self._newest is not None:
             raise copy.copy(self._newest)
-        self._is_taken = True
-        stack.callback(self._give_up_turn, changes)
+        attempt.begins_at = max(self._loop.time(), self._not_before)
+        self._turn_of = attempt
+        return True
 
-    def _give_up_turn(self, changes: int) -> None:
-        # Behind a change, the turn is another's.
-        if self._changes == changes:
-            self._is_taken = False
+    def _turn_is_taken_for(self) -> float:
+        """Seconds: an attempt whose broker does not answer presents nothing, and holds up the others for a second."""
+        attempt = self._turn_of
+        if attempt is None:
+            return 0.0
+        return math.inf if attempt.is_presenting else attempt.begins_at + _UNANSWERED - self._loop.time()
+
+    def _give_up_turn(self, attempt: Attempt) -> None:
+        # It may be another's by now.
+        if self._turn_of is attempt:
+            self._turn_of = None
             self._move()
 
     def _move(self) -> None:
@@ -150,6 +185,7 @@ class Refusals:
             self._count, self._not_before = 0, -math.inf
             self._is_one_at_a_time = False
             self._refused.pop(address, None)
+            self._move()
 
     def _note(self, address: tuple[str, int], error: KafkaError) -> None:
         now = self._loop.time()

@@ -19,6 +19,8 @@ __all__ = ["Replacement"]
 
 # A connection that nothing uses has no successor until it is needed.
 _SUCCESSOR_WITHIN: Final = 1.0
+# The first one may be refused: its result is waited for, unless its broker does not answer.
+_RESULT_WITHIN: Final = 30.0
 
 
 class Replacement:
@@ -33,15 +35,19 @@ class Replacement:
         loop: asyncio.AbstractEventLoop,
         open_connections: dict[Connection, tuple[str, int]],
         refusals: Refusals,
+        is_dialing: Callable[[tuple[str, int]], bool],
         log: Log,
     ) -> None:
         self._loop = loop
+        self._is_dialing = is_dialing
         self._open = open_connections
         self._refusals = refusals
         self._log = log
         self._former: list[Connection] = []
         # How often a replacement has begun.
         self.changes = 0
+        # Their number when a connection was opened that began after the newest.
+        self._proven = 0
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -53,7 +59,9 @@ class Replacement:
 
     def opened(self, connection: Connection, changes: int) -> None:
         """A connection was opened. `changes`: those at its start; it is replaced as well if one came since."""
-        if changes != self.changes:
+        if changes == self.changes:
+            self._proven = changes
+        else:
             self._former.append(connection)
             self._go_on()
         self.note()
@@ -78,6 +86,9 @@ class Replacement:
             await self._until(partial(self._is_gone, connection))
             with anyio.move_on_after(_SUCCESSOR_WITHIN):
                 await self._until(partial(self._has_successor, address))
+            if self._former and self._proven != self.changes and self._is_dialing(address):
+                with anyio.move_on_after(_RESULT_WITHIN):
+                    await self._until(partial(self._has_result, address))
             if self._refusals.are_pending and self._former:
                 self._log.warning(
                     "a broker refuses the new credentials: %d open connections stay as they are",
@@ -99,6 +110,9 @@ class Replacement:
 
     def _has_successor(self, address: tuple[str, int]) -> bool:
         return self._refusals.are_pending or address in self._open.values()
+
+    def _has_result(self, address: tuple[str, int]) -> bool:
+        return self._proven == self.changes or self._has_successor(address)
 
 
 def _count(connections: Iterable[Connection]) -> int:

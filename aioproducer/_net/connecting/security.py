@@ -44,5 +44,17 @@ class SecurityProtocol:
     adopt_credentials: Callable[[ProducerConfig], None] = attrs.field(default=_ignore, repr=False)
     reload_certificates: Callable[[], Awaitable[None]] = attrs.field(default=_nothing_to_reload, repr=False)
 
+    def told(self, begin: Callable[[], None]) -> SecurityProtocol:
+        """The same, which calls `begin` at the start of each authentication."""
+        authenticate = self.authenticate
+        if authenticate is None:
+            return self
+
+        def telling(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
+            begin()
+            return authenticate(endpoint, versions)
+
+        return attrs.evolve(self, authenticate=telling)
+
 
 PLAINTEXT = SecurityProtocol()

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class _Method:
     """One method of one listener."""
 
-    owner: object
-    call: Callable[[Any], object]
+    # Some error reports show the variables of each frame.
+    owner: object = attrs.field(repr=False)
+    call: Callable[[Any], object] = attrs.field(repr=False)
     failures: Failures
 
 

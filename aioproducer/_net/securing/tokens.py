@@ -73,7 +73,8 @@ class TokenSource:
     async def credentials(self) -> TokenCredentials:
         """The credentials of an authentication now; AuthenticationError if the provider gives none."""
         cached = self._cached
-        if cached is not None and self._fetching.locked() and cached.is_usable(self._clock()):
+        is_usable = cached is not None and not cached.is_refused and cached.is_usable(self._clock())
+        if cached is not None and is_usable and self._fetching.locked():
             # A provider that hangs holds up no other connection.
             return self._credentials(cached.token)
         fetched = self._fetched
@@ -86,9 +87,12 @@ class TokenSource:
         return self._credentials(cached.token)
 
     def refused(self, credentials: TokenCredentials) -> None:
-        """A broker refused these: the next authentication fetches another token, whatever end this one has."""
+        """A broker refused these: the next authentication fetches another token, whatever end this one has.
+
+        It is used as long as the provider fails: the other brokers may accept it.
+        """
         if self._cached is not None and self._cached.token.value == credentials.token:
-            self._cached = None
+            self._cached = self._cached.refused()
 
     async def _renewed(self, present: CachedToken | None) -> CachedToken:
         now = self._clock()
@@ -111,7 +115,8 @@ class TokenSource:
             return CachedToken.fetched(token, self._clock(), self._rng.random(), self._renewal)
         if present is not None and present.is_usable(self._clock()):
             self._log.warning("%s %s: the present token is used until it expires", self._name, why)
-            return present
+            # A broker may have refused it meanwhile.
+            return self._cached or present
         if wrong_settings:
             raise self._noted(ConfigurationError(why))
         raise self._noted(

@@ -13,7 +13,7 @@ import attrs
 from aioproducer.errors import ConfigurationError
 from aioproducer.secret import Token
 
-__all__ = ["AS_KAFKA", "CachedToken", "Renewal", "token_of"]
+__all__ = ["AS_KAFKA", "LATEST", "CachedToken", "Renewal", "token_of"]
 
 # The pause after a failure, as in Kafka's own client.
 _PAUSE = 10.0
@@ -21,7 +21,7 @@ _PAUSE = 10.0
 _LEAST_LEFT = 10.0
 _PARTS_OF_A_JWT = 3
 # Seconds since the epoch: the year 5138. Milliseconds of any present time are more.
-_LATEST = 1e11
+LATEST = 1e11
 
 
 def token_of(given: object) -> Token:
@@ -49,7 +49,7 @@ def _seconds(time: object) -> float:
         seconds = math.nan
     if math.isnan(seconds):
         raise ConfigurationError("expires_at of a token is not a time")
-    if _LATEST < seconds < math.inf:
+    if LATEST < seconds < math.inf:
         raise ConfigurationError(
             f"expires_at of a token is {seconds:.0f}: a number of seconds since the epoch is expected, not of milliseconds"
         )
@@ -73,7 +73,7 @@ def _end_of(token: Token) -> float | None:
         end = float(claims["exp"])
     except (ValueError, LookupError, TypeError, RecursionError, OverflowError):
         return None
-    return end if end <= _LATEST else None
+    return end if end <= LATEST else None
 
 
 @attrs.frozen
@@ -95,6 +95,7 @@ class CachedToken:
 
     token: Token
     refresh_at: float
+    is_refused: bool = False
 
     @classmethod
     def fetched(cls, token: Token, now: float, chance: float, renewal: Renewal = AS_KAFKA) -> CachedToken:
@@ -118,6 +119,10 @@ class CachedToken:
         """The same while another one is fetched: the next attempt has to wait, unless this token ends before."""
         end = now if self.token.expires_at is None else self.token.expires_at - _LEAST_LEFT
         return attrs.evolve(self, refresh_at=min(now + _PAUSE, end))
+
+    def refused(self) -> CachedToken:
+        """The same, which a broker has refused: another one is fetched at once. Other brokers may accept it meanwhile."""
+        return attrs.evolve(self, refresh_at=-math.inf, is_refused=True)
 
     def is_usable(self, now: float) -> bool:
         """Whether it can still be used while no other token can be fetched."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
@@ -13,6 +12,7 @@ import attrs
 from aioproducer.errors import printable
 from aioproducer.secret import Secret, Token
 from aioproducer.security.https import Answer, HttpsUrl, post
+from aioproducer.security.tokens.lifetime import LATEST
 
 __all__ = ["Refusal", "by_client_assertion", "by_client_secret", "by_jwt_bearer", "token_in"]
 
@@ -110,4 +110,5 @@ def _end(expires_in: object, now: float) -> float | None:
         seconds = float(expires_in)
     except (ValueError, OverflowError):
         return None
-    return now + seconds if math.isfinite(seconds) else None
+    # Some servers say "never" by a number without any sense as a time.
+    return now + seconds if now + seconds <= LATEST else None

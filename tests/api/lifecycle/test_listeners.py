@@ -18,6 +18,8 @@ from aioproducer import (
     Outcome,
     Producer,
 )
+from aioproducer._net.log import log_of
+from aioproducer._net.observing.listeners import Listeners
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
 from tests.api.support import LIMIT, turns, until, warm
@@ -159,6 +161,13 @@ async def test_a_listener_that_raises(make: Make, caplog: pytest.LogCaptureFixtu
         "aioproducer: on_connection() of Failing failed for 1 report",
         "aioproducer: on_batch() of Failing failed for 1 report",
     ]
+
+
+async def test_no_object_of_the_library_shows_a_listener() -> None:
+    """Some error reports show the variables of each frame, and the repr of a listener may have its settings."""
+    listeners = Listeners([Listener()], asyncio.get_running_loop(), log_of("tests"))
+    (method,) = listeners._of_batches
+    assert "Listener(" not in repr(method)
 
 
 async def test_a_listener_that_sends(make: Make) -> None:

@@ -1,0 +1,128 @@
+"""Some brokers refuse what others accept: records to the others go on, and no account is locked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from tests.simulation.access import Access
+from tests.simulation.world import World, simulate
+
+TOPIC: Final = "events"
+
+
+def leaders(world: World, brokers: int) -> dict[int, int]:
+    """The partition of each broker."""
+    return {world.kafka.leader_of(TOPIC, partition): partition for partition in range(brokers)}
+
+
+def authentications(world: World) -> int:
+    """The number of messages with credentials."""
+    return sum(one.api == "SaslAuthenticate" for one in world.kafka.requests)
+
+
+async def send_to_each(world: World, producer: Any, partitions: Any) -> list[Any]:
+    """A record to each of these partitions."""
+    return [await world.ledger.send(producer, TOPIC, b"x", partition=one) for one in partitions]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "refusing", "session"), [(3, 1, 10.0), (9, 3, 10.0), (9, 3, 60.0), (12, 1, None)]
+)
+def test_records_to_the_others_go_on(brokers: int, refusing: int, session: float | None) -> None:
+    """Their sessions end and their connections are cut meanwhile: none waits for the pause of a broker that refuses."""
+    access = Access("PLAIN", session=session, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, brokers)
+        producer = world.producer(linger_ms=0, delivery_timeout_ms=600_000, max_block_ms=300_000)
+        await producer.start()
+        places = leaders(world, brokers)
+        await send_to_each(world, producer, places.values())
+        await producer.flush()
+        refuse = range(2, 2 + refusing)
+        faults = [world.kafka.faults.sasl(1, broker=broker, times=None) for broker in refuse]
+        for broker in refuse:
+            world.kafka.faults.drop_connections(broker)
+        longest = 0.0
+        for turn in range(240):
+            await send_to_each(world, producer, [places[broker] for broker in refuse])
+            began = world.now
+            accepted = [place for broker, place in places.items() if broker not in refuse]
+            if turn % 20 == 0:
+                world.kafka.faults.drop_connections(1)
+            for delivery in await send_to_each(world, producer, accepted):
+                await delivery
+            longest = max(longest, world.now - began)
+            await asyncio.sleep(0.5)
+        assert longest < 10.0
+        for fault in faults:
+            fault.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=brokers, history=400_000)
+
+
+def test_a_token_that_one_broker_refuses_is_used_for_the_others() -> None:
+    """While the provider fails as well: it is valid for an hour."""
+    access = Access("OAUTHBEARER", session=10.0, token=3_600.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 3)
+        producer = world.producer(linger_ms=0, delivery_timeout_ms=600_000, max_block_ms=300_000)
+        await producer.start()
+        places = leaders(world, 3)
+        await send_to_each(world, producer, places.values())
+        await producer.flush()
+        access.failing = True
+        fault = world.kafka.faults.sasl(1, broker=2, times=None)
+        world.kafka.faults.drop_connections(2)
+        for _ in range(60):
+            await send_to_each(world, producer, [places[2]])
+            began = world.now
+            for delivery in await send_to_each(world, producer, [places[1], places[3]]):
+                await delivery
+            assert world.now - began < 5.0
+            await asyncio.sleep(1.0)
+        access.failing = False
+        fault.heal()
+        await producer.flush()
+
+    simulate(play, 1, access=access, history=400_000)
+
+
+@pytest.mark.parametrize("slow", [0.1, 3.0, 8.0])
+def test_a_wrong_password_is_presented_once_until_it_is_refused(slow: float) -> None:
+    """Twelve brokers, which take their time for it: one of their connections is given up for it."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 12)
+        producer = world.producer(
+            linger_ms=0,
+            delivery_timeout_ms=600_000,
+            max_block_ms=300_000,
+            socket_connection_setup_timeout_ms=10_000,
+            socket_connection_setup_timeout_max_ms=30_000,
+            request_timeout_ms=30_000,
+        )
+        await producer.start()
+        await send_to_each(world, producer, range(12))
+        await producer.flush()
+        delayed = world.kafka.faults.delay(slow, api="SaslAuthenticate", before=True, times=None)
+        before = authentications(world)
+        producer.set_credentials(password="wrong")
+        began = world.now
+        while world.now - began < slow + 1.0:
+            await send_to_each(world, producer, range(12))
+            await asyncio.sleep(0.25)
+        assert authentications(world) - before == 1
+        assert producer.health().connected_brokers >= 10
+        delayed.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=12, history=100_000)
