@@ -33,7 +33,7 @@ class Flight:
         self.sent = 0
 
     def begin(self) -> None:
-        """A session begins, and each sent row has its outcome: what is not deleted is read again."""
+        """A session begins, and each sent row has its outcome. Rows that are not deleted are read again."""
         self.failed.clear()
         self._acked_before |= self.acked
         self.acked.clear()

@@ -20,7 +20,7 @@ def row_of(
     partition: int | None,
     timestamp: Any,
 ) -> Row:
-    """The row of these columns, in the order of both stores' queries; what is of no use is left to the relay, which refuses it."""
+    """The row of these columns, in the order of both stores' queries. The relay refuses columns that are of no use."""
     return Row(number, topic, _octets(value), _octets(key), headers_of(headers), partition, _whole(timestamp))
 
 

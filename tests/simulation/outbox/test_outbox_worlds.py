@@ -36,7 +36,7 @@ class Transaction:
 
 @attrs.define
 class Replica:
-    """What a replica of the database has: it is behind."""
+    """The state of a replica of the database, which is behind."""
 
     rows: dict[int, Row] = attrs.Factory(dict)
     last_id: int = 0
