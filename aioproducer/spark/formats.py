@@ -87,6 +87,9 @@ def read_structure(ours: Mapping[str, str], problems: list[str]) -> Structure | 
         problems.append("keyColumns: set keyFormat as well")
     if "keycolumns" in ours and not columns:
         problems.append("keyColumns: must be names of columns, separated by commas")
+    folded = [name.lower() for name in columns]
+    if twice := sorted({name for name in folded if folded.count(name) > 1}):
+        problems.append(f"keyColumns: names {', '.join(map(repr, twice))} twice")
     omits = _flag("ignorenullfields", ours, problems)
     validates = _flag("validate", ours, problems)
     parts = [part for part in (value, key) if part is not None]

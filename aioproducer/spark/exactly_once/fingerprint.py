@@ -55,4 +55,16 @@ def _items(column: Any) -> list[Any]:
         column = as_bytes(column)
         items: list[Any] = (column.fill_null(filler) if column.null_count else column).to_pylist()
         return items
-    return [repr(item) for item in column.to_pylist()]
+    try:
+        return [repr(item) for item in column.to_pylist()]
+    except UnicodeDecodeError:
+        # Each row by itself: batches do not matter.
+        return [_shown(column.slice(at, 1)) for at in range(len(column))]
+
+
+def _shown(row: Any) -> str:
+    """One row; one with text that is not UTF-8 has bytes in place of text."""
+    try:
+        return repr(row.to_pylist()[0])
+    except UnicodeDecodeError:
+        return repr(as_bytes(row).to_pylist()[0])

@@ -151,14 +151,14 @@ class Layout:
         if self.topic is not None:
             yield self._parcel(self.topic, batch, range(len(batch)))
             return
-        topics = batch.column(self.places["topic"]).fill_null("")
+        topics = as_bytes(batch.column(self.places["topic"])).fill_null(b"")
         names = topics.unique().to_pylist()
         if len(names) == 1:
-            yield self._parcel(names[0], batch, range(len(batch)))
+            yield self._parcel(_name(names[0]), batch, range(len(batch)))
             return
         for name in names:
-            numbers = pc.indices_nonzero(pc.equal(topics, name))
-            yield self._parcel(name, batch.take(numbers), numbers.to_pylist())
+            numbers = pc.indices_nonzero(pc.equal(topics, pa.scalar(name, topics.type)))
+            yield self._parcel(_name(name), batch.take(numbers), numbers.to_pylist())
 
     def without(self, parcel: Parcel, left_out: Collection[int]) -> Parcel:
         """The parcel without these rows."""
@@ -177,7 +177,7 @@ class Layout:
             keys=self.column(rows, "key"),
             partition=None if partition is None else partition.to_pylist(),
             timestamps=self.column(rows, "timestamp"),
-            headers=None if headers is None else [_pairs(each) for each in headers.to_pylist()],
+            headers=None if headers is None else [_pairs(each) for each in as_bytes(headers).to_pylist()],
             unfit=self._unfit(rows),
         )
 
@@ -198,12 +198,27 @@ class Layout:
 
 
 def as_bytes(column: Any) -> Any:
-    """A column of text or bytes as bytes, which are not copied. Text of Spark may be no UTF-8."""
-    return column.cast(AS_BYTES.get(column.type, column.type))
+    """A column with bytes in place of text, at any depth; they are not copied. Text of Spark may be no UTF-8."""
+    return column.cast(_of_bytes(column.type))
+
+
+def _of_bytes(kind: Any) -> Any:
+    if pa.types.is_map(kind):
+        return pa.map_(_of_bytes(kind.key_type), _of_bytes(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_of_bytes(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _of_bytes(field.type)) for field in kind])
+    return AS_BYTES.get(kind, kind)
+
+
+def _name(topic: bytes) -> str:
+    """The name of a topic; one that is not UTF-8 is no name of a topic, and is refused as such."""
+    return topic.decode(errors="backslashreplace")
 
 
 def _pairs(headers: list[Any] | None) -> list[tuple[Any, Any]] | None:
-    """The headers of a row, of an array of structs or of a map."""
+    """The headers of a row, of an array of structs or of a map. The producer refuses a key that is not UTF-8."""
     if headers is None:
         return None
     pairs = (
@@ -211,7 +226,7 @@ def _pairs(headers: list[Any] | None) -> list[tuple[Any, Any]] | None:
         for each in headers
         if each is not None
     )
-    return [(key, value.encode() if isinstance(value, str) else value) for key, value in pairs]
+    return [(None if key is None else key.decode(errors="surrogateescape"), value) for key, value in pairs]
 
 
 def _hint(schema: StructType) -> str:

@@ -33,12 +33,22 @@ def dead_letter(parcel: Parcel, at: int, error: KafkaError, limit: int) -> Lette
         parcel.topic,
         _part_at(parcel, "value", at),
         _part_at(parcel, "key", at),
-        parcel.headers[at] if parcel.headers else None,
+        _headers_at(parcel, at),
         error,
         limit=limit,
         partition=parcel.partition[at] if parcel.partition else None,
         timestamp=_milliseconds(parcel, at),
     )
+
+
+def _headers_at(parcel: Parcel, at: int) -> list[tuple[Any, Any]] | None:
+    """The headers of a row; a key that is not UTF-8 is shown with escapes."""
+    found = parcel.headers[at] if parcel.headers else None
+    return None if found is None else [(_shown(key), value) for key, value in found]
+
+
+def _shown(key: Any) -> Any:
+    return key.encode(errors="surrogateescape").decode(errors="backslashreplace") if key else key
 
 
 def _milliseconds(parcel: Parcel, at: int) -> int | None:

@@ -68,6 +68,22 @@ def test_text_that_is_not_utf_8() -> None:
     assert len(set(found)) == 1
 
 
+def test_headers_that_are_not_utf_8() -> None:
+    """Their rows have the same fingerprint in any batches, and other bytes have another one."""
+    layout = Layout({"value": 0, "headers": 1}, "topic")
+
+    def of(header: bytes, size: int) -> str:
+        pairs = pa.StructArray.from_arrays([as_text([b"k", b"k"]), as_text([b"v", header])], ["key", "value"])
+        headers = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pairs)
+        batch = pa.record_batch([pa.array([b"a", b"b"]), headers], names=["value", "headers"])
+        seen = Fingerprint()
+        for at in range(0, 2, size):
+            seen.add(batch.slice(at, size), layout)
+        return str(seen)
+
+    assert of(b"\xff", 1) == of(b"\xff", 2) != of(b"\xfe", 2)
+
+
 def test_marks_of_every_version_are_found() -> None:
     """Another fingerprint of the same rows would refuse each repeated epoch after an upgrade."""
     assert fingerprint(ROWS) == "6:000000027bc1b5fc"

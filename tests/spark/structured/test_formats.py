@@ -33,6 +33,7 @@ CANARY = "canary-99ab"
         ({"keyColumns": "a"}, "keyColumns: set keyFormat"),
         ({"valueFormat": "json", "keyColumns": "a"}, "keyColumns: set keyFormat"),
         ({"valueFormat": "json", "keyFormat": "json", "keyColumns": " , "}, "names of columns"),
+        ({"valueFormat": "json", "keyFormat": "json", "keyColumns": "a,b,A"}, "keyColumns: names 'a' twice"),
         ({"subject": "s"}, "subject: set valueFormat or keyFormat"),
         ({"valueFormat": "json", "key.subject": "s"}, "key.subject: set keyFormat"),
         ({"valueFormat": "json", "ignoreNullFields": "no"}, "ignoreNullFields='no': must be true or false"),

@@ -176,6 +176,35 @@ async def test_text_that_is_not_utf_8_has_its_bytes(kafka: EmbeddedKafka, way: s
     await forgotten(options)
 
 
+async def test_topics_and_headers_that_are_not_utf_8(kafka: EmbeddedKafka, way: str) -> None:
+    """A header's value has its bytes; a topic or a header's key of such text makes a dead letter of its row."""
+    options = options_of(kafka, way, **{"on.error": DEAD, "marker.topic": TOPIC})
+    given = {name: text for name, text in options.given.items() if name != "topic"}
+    options = read_options(given)
+    header = types.StructType(
+        [types.StructField("key", types.StringType()), types.StructField("value", types.StringType())]
+    )
+    kind = types.StructType(
+        [
+            types.StructField("value", types.StringType()),
+            types.StructField("topic", types.StringType()),
+            types.StructField("headers", types.ArrayType(header)),
+        ]
+    )
+    pairs = pa.StructArray.from_arrays(
+        [as_text([b"k", b"k", b"\xfek"]), as_text([b"\xff", b"v", b"v"])], ["key", "value"]
+    )
+    headers = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), pairs)
+    topics = as_text([TOPIC.encode(), b"orders\xff", TOPIC.encode()])
+    written = await write_arrays(way, options, kind, [as_text([b"a", b"b", b"c"]), topics, headers])
+    assert (written.rows, written.dead_letters) == (1, 2)
+    assert [(one.value, one.headers) for one in kafka.records(TOPIC)] == [(b"a", (("k", b"\xff"),))]
+    letters = {one.value: one.headers for one in kafka.records(DEAD)}
+    assert dict(letters[b"b"])["aioproducer.topic"] == b"orders\\xff"
+    assert letters[b"c"][0] == ("\\xfek", b"v")
+    await forgotten(options)
+
+
 async def test_without_dead_letters_they_fail_the_task(
     kafka: EmbeddedKafka, registry: EmbeddedRegistry, way: str
 ) -> None:
