@@ -51,7 +51,7 @@ def modelled(tasks: int, brokers: int) -> Measured:
     rounds = tasks / AT_ONCE
     # The transactions are listed at each broker: twice for a commit, once for an abort.
     commit = Driver(rounds * OF_A_COMMIT * ROUND_TRIP, 2 * (tasks + brokers), 4 * tasks + 4 * brokers)
-    connections = min(tasks, AT_ONCE) + 2 * brokers
+    connections = min(tasks, 2 * AT_ONCE) + 2 * brokers
     abort = Driver(rounds * OF_AN_ABORT * ROUND_TRIP, connections, 3 * tasks + brokers + connections)
     return Measured(commit, abort)
 

@@ -11,7 +11,7 @@ from tests.spark.scale.scale import modelled, run
 
 # Ten thousand transactions in twenty seconds.
 SECONDS_OF_A_TASK: Final = 20 / 10_000
-SIZES: Final = [(20, 3), (150, 3), (150, 12), *([(1_000, 30), (10_000, 3)] if PROOF else [])]
+SIZES: Final = [(20, 3), (150, 3), (150, 12), *([(1_000, 30), (1_000, 300)] if PROOF else [])]
 
 
 @pytest.mark.timeout(LONG_TEST)
@@ -22,6 +22,6 @@ def test_the_model_is_right(tasks: int, brokers: int) -> None:
     for one, other in ((expected.commit, found.commit), (expected.abort, found.abort)):
         # A few round trips do not depend on the number of tasks, and dials of one broker are made one after the other.
         assert one.seconds * 0.75 <= other.seconds <= one.seconds * 1.25 + 0.4
-        assert other.connections == pytest.approx(one.connections, rel=0.1, abs=20)
-        assert other.requests == pytest.approx(one.requests, rel=0.1, abs=20)
+        assert other.connections == pytest.approx(one.connections, rel=0.1, abs=30)
+        assert other.requests == pytest.approx(one.requests, rel=0.1, abs=30)
         assert other.seconds <= tasks * SECONDS_OF_A_TASK + 0.4
