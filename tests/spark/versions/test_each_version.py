@@ -1,4 +1,4 @@
-"""The sink on each line of Kafka since 0.11: at least once on all, exactly once where brokers can say what is committed."""
+"""The sink on each line of Kafka since 0.11: at least once on all, exactly once from the line on that its requests need."""
 
 from __future__ import annotations
 
