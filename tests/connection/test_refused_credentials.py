@@ -311,7 +311,9 @@ async def test_an_address_has_a_pause_of_its_own(monkeypatch: pytest.MonkeyPatch
         await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
         assert 0.75 * expected <= waits.taken() <= 1.2 * expected
         now = waits.now
+        assert refusals.not_before(ADDRESS) > now
         await succeed(refusals, OTHER)
+        assert refusals.not_before(ADDRESS) > now > refusals.not_before(OTHER)
         waits.taken()
         # The pause of the whole producer has passed for the first address as well: it is not to count twice.
         waits.now = now

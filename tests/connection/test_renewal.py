@@ -300,6 +300,43 @@ async def test_credentials_that_come_after_the_end_of_the_session(
     assert broker.seen.count("SaslHandshake") == 1
 
 
+@pytest.mark.parametrize("has_changed", [True, False])
+async def test_a_connection_that_was_being_opened_during_a_change(
+    listen: Listen, *, has_changed: bool
+) -> None:
+    """It may have authenticated with the former credentials: it is replaced as well."""
+    plain = protocol("PLAIN")
+    assert plain.authenticate is not None
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await released.wait()
+
+    def slow(endpoint: Any, versions: Any) -> Any:
+        yield from Await("the request for credentials", wait)
+        return (yield from plain.authenticate(endpoint, versions))  # type: ignore[misc]
+
+    addresses = Addresses(
+        CONFIG,
+        asyncio.get_running_loop(),
+        random.Random(1),
+        SecurityProtocol(authenticate=slow, adopt_credentials=lambda _: None),
+    )
+    async with asyncio.timeout(LIMIT):
+        dialing = asyncio.create_task(
+            addresses.dial(at("127.0.0.1", (await listen(ShortSessions(60.0))).port))
+        )
+        await begun.wait()
+        if has_changed:
+            addresses.adopt_credentials(CONFIG)
+        released.set()
+        connection = await dialing
+        await turns(5)
+        assert connection.gate.is_retired is has_changed
+    addresses.close()
+
+
 async def test_a_connection_that_is_being_replaced_is_not_renewed(
     listen: Listen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -31,6 +31,14 @@ _mutant = Kind("security")
 
 SECURITY: Final = (
     _mutant(
+        "changes-during-a-dial",
+        "_net/connecting/addresses.py",
+        "        self._replacement.opened(connection, changes)\n",
+        "        self._replacement.opened(connection, self._replacement.changes)\n",
+        "A connection that was being opened during set_credentials() keeps the former user for good.",
+        f"{_RENEWAL}::test_a_connection_that_was_being_opened_during_a_change",
+    ),
+    _mutant(
         "pause-of-one-address-with-the-turn",
         "_net/connecting/refusals.py",
         "            await self._pause(self._refused.get(address, _NEVER).not_before, changes)\n",
@@ -140,7 +148,7 @@ SECURITY: Final = (
         "        if changes == self.changes:\n",
         "        if True:\n",
         "A connection that was being opened during set_credentials() keeps the former user for good.",
-        f"{_NEW}::test_a_connection_that_is_being_opened_follows_the_change",
+        "tests/connection/test_replacing.py::test_a_connection_that_was_being_opened_is_replaced_as_well",
     ),
     _mutant(
         "renewal-without-backlog",

@@ -107,31 +107,6 @@ async def test_refused_credentials_leave_the_other_connections(caplog: pytest.Lo
             await require_all_written_once(kafka, producer, deliveries)
 
 
-async def test_a_connection_that_is_being_opened_follows_the_change() -> None:
-    """Its authentication had begun with the former credentials, and succeeds: it is replaced all the same."""
-    async with EmbeddedKafka(3, users={"alice": "first", "bob": "second"}) as kafka:
-        kafka.create_topic("t", 4)
-        async with Producer(kafka.bootstrap_servers, **PLAIN) as producer:
-            deliveries = await send_until(producer, lambda: producer.stats().records_acked > 100)
-            before = connects(producer)
-            held = kafka.faults.delay(LIMIT, api="SaslAuthenticate", broker=3, times=1)
-            kafka.forget_requests()
-            kafka.faults.drop_connections(3)
-            deliveries += await send_until(producer, lambda: is_authenticating(kafka, 3))
-            producer.set_credentials(username="bob", password="second")
-            held.heal()
-            # One with the former credentials, and its successor.
-            broker = next(name for name in before if name == "3")
-            deliveries += await send_until(producer, lambda: connects(producer)[broker] >= before[broker] + 2)
-            deliveries += await send_until(producer, lambda: are_replaced(producer, before))
-            await require_all_written_once(kafka, producer, deliveries)
-
-
-def is_authenticating(kafka: EmbeddedKafka, broker: int) -> bool:
-    """Whether this broker has a request of an authentication."""
-    return any(one.broker == broker and one.api == "SaslAuthenticate" for one in kafka.requests)
-
-
 async def test_a_refused_token_is_not_presented_again() -> None:
     """Its end may be far away, as with a token that was revoked or a clock that is behind: the provider is asked all the same."""
     calls = 0

@@ -222,7 +222,7 @@ async def test_a_provider_that_fails_is_not_called_by_each_connection() -> None:
 async def test_a_refused_token_is_forgotten() -> None:
     """The next authentication fetches one; the refusal of a former token says nothing of the present one."""
     clock = Clock()
-    names = iter(("a", "b"))
+    names = iter(("a", "b", "c"))
     tokens = source(lambda: (next(names), clock.now + 3600), clock)
     first = await tokens.credentials()
     tokens.refused(first)
