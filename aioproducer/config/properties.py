@@ -78,13 +78,13 @@ class _Unresolved:
 
 def _origin(value: object, number: int) -> Origin:
     """The place of a property: its line in a file, its number in a mapping."""
-    if isinstance(value, Line):
+    if type(value) is Line:
         return Origin(f"line {value.number}", value.is_assigned)
     return Origin(f"property {number}")
 
 
 def _value_of(given: Any) -> Any:
-    if not isinstance(given, Line):
+    if type(given) is not Line:
         return given
     return _Unresolved(CUT) if given.is_cut else given.value
 

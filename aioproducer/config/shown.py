@@ -55,7 +55,7 @@ def is_like_a_name(text: str) -> bool:
 def shows_name(name: str, value: object, *, is_near: bool, is_assigned: bool = True) -> bool:
     """Whether the error about an unknown name shows it. `is_near`: it is similar to a known name."""
     # The sign behind a line of a key is padding, without a value behind it.
-    has_value = not isinstance(value, str) or bool(str.__str__(value).strip("=: "))
+    has_value = not issubclass(type(value), str) or bool(str.__str__(value).strip("=: "))
     if is_like_a_name(name):
         return is_assigned or (is_near and has_value)
     return is_near and has_value and len(name) <= _LONGEST and _LETTERS.fullmatch(name) is not None
@@ -63,7 +63,7 @@ def shows_name(name: str, value: object, *, is_near: bool, is_assigned: bool = T
 
 def shown_value(value: object, limit: int = _LONGEST) -> str | None:
     """The value as an error shows it; None for one that has the text of other settings, such as their passwords."""
-    plain = str.__str__(value) if isinstance(value, str) else value
+    plain = str.__str__(value) if issubclass(type(value), str) else value
     # Any other repr may contain anything, and Python formats no huge number.
     if type(plain) not in _SHOWN or (type(plain) is int and abs(plain) > _LONGEST_NUMBER):
         return None

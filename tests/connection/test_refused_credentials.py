@@ -11,8 +11,9 @@ import anyio
 import pytest
 
 from aioproducer import AuthenticationError, ConfigurationError, DeliveryError, Outcome, Producer
-from aioproducer._net.connecting.refusals import Refusals
+from aioproducer._net.connecting.refusals import Attempt, Refusals
 from aioproducer._state.backoff import Backoff
+from aioproducer._state.connecting.dialogue import Await, Dialogue
 from aioproducer.errors import BrokerUnavailableError
 from tests.connection.peer import Peer
 from tests.connection.test_authenticating import CANARY, Broker
@@ -78,6 +79,20 @@ async def test_a_missing_file_is_told_at_once() -> None:
             await producer.ready(LIMIT)
 
 
+async def present(attempt: Attempt) -> None:
+    """Begin the authentication of this attempt, in its turn."""
+
+    def nothing() -> Dialogue[None]:
+        yield from ()
+
+    dialogue = attempt.presenting(nothing())
+    with contextlib.suppress(StopIteration):
+        step = next(dialogue)
+        assert isinstance(step, Await)
+        await step.function()
+        next(dialogue)
+
+
 class Waits:
     """Records the pauses, which take no time; the clock of these refusals is put forward by them."""
 
@@ -109,7 +124,8 @@ class Waits:
 async def failing(refusals: Refusals, error: Exception) -> None:
     """One attempt."""
     with pytest.raises(type(error)):
-        async with refusals.attempt(ADDRESS):
+        async with refusals.attempt(ADDRESS) as attempt:
+            await present(attempt)
             raise error
 
 
@@ -121,11 +137,11 @@ async def test_the_pauses_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     for expected in (0, 1, 2, 4, 8, 16, 30, 30):
         await failing(refusals, refused)
         assert 0.75 * expected <= waits.taken() <= 1.2 * expected
-    async with refusals.attempt(ADDRESS):
-        pass
+    async with refusals.attempt(ADDRESS) as attempt:
+        await present(attempt)
     waits.taken()
-    async with refusals.attempt(ADDRESS):
-        pass
+    async with refusals.attempt(ADDRESS) as attempt:
+        await present(attempt)
     assert waits.seconds == []
 
 
@@ -144,8 +160,8 @@ async def test_other_failures_do_not_hold_up_the_producer(
     waits = Waits(monkeypatch)
     refusals = waits.refusals
     await failing(refusals, error)
-    async with refusals.attempt(ADDRESS):
-        pass
+    async with refusals.attempt(ADDRESS) as attempt:
+        await present(attempt)
     assert waits.seconds == []
 
 
@@ -170,7 +186,7 @@ async def test_a_refusal_is_that_of_all_attempts_that_wait(monkeypatch: pytest.M
     async def attempt() -> None:
         nonlocal begun
         async with refusals.attempt(ADDRESS) as one:
-            one.present()
+            await present(one)
             begun += 1
             await asyncio.sleep(0)
             raise refused
@@ -204,7 +220,8 @@ async def test_one_attempt_at_a_time() -> None:
     async def attempt(port: int) -> None:
         nonlocal inside, most
         with contextlib.suppress(BrokerUnavailableError):
-            async with refusals.attempt(("127.0.0.1", port)):
+            async with refusals.attempt(("127.0.0.1", port)) as attempt:
+                await present(attempt)
                 inside += 1
                 most = max(most, inside)
                 await asyncio.sleep(0)
@@ -235,7 +252,8 @@ async def test_new_credentials_end_the_wait_for_the_turn() -> None:
     answered, begun = asyncio.Event(), asyncio.Event()
 
     async def unanswered() -> None:
-        async with refusals.attempt(ADDRESS):
+        async with refusals.attempt(ADDRESS) as attempt:
+            await present(attempt)
             begun.set()
             await answered.wait()
 
@@ -262,7 +280,8 @@ async def test_new_credentials_are_tried_once_as_well() -> None:
 
     async def attempt() -> None:
         nonlocal begun
-        async with refusals.attempt(ADDRESS):
+        async with refusals.attempt(ADDRESS) as attempt:
+            await present(attempt)
             begun += 1
             await turns(3)
             raise refused
@@ -285,7 +304,8 @@ async def test_an_answer_to_former_credentials_says_nothing_of_the_new_ones(*, i
     answered, begun = asyncio.Event(), asyncio.Event()
 
     async def late() -> None:
-        async with refusals.attempt(ADDRESS):
+        async with refusals.attempt(ADDRESS) as attempt:
+            await present(attempt)
             begun.set()
             await answered.wait()
             if is_refused:
@@ -339,36 +359,33 @@ async def test_the_pause_of_one_address_holds_up_no_other() -> None:
 
 
 async def test_a_broker_that_does_not_answer_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has not got the credentials; one that has them is waited for."""
+    """It may be one that checks the credentials: it is waited for, but not for long."""
     monkeypatch.setattr("aioproducer._net.connecting.refusals._UNANSWERED", 0.05)
     refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
     await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
     refusals._not_before = 0.0
-    begun, answered, presented = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    silent, answered = asyncio.Event(), asyncio.Event()
 
-    async def unanswered(port: int, *, presents: bool) -> None:
-        async with refusals.attempt(("127.0.0.1", port)) as attempt:
-            if presents:
-                attempt.present()
-                presented.set()
-            begun.set()
+    async def unanswered() -> None:
+        async with refusals.attempt(ADDRESS) as attempt:
+            await present(attempt)
+            silent.set()
             await answered.wait()
             raise BrokerUnavailableError("no answer")
 
+    refusals._refused.clear()
     async with asyncio.timeout(LIMIT):
-        first = asyncio.create_task(unanswered(1, presents=False))
-        await begun.wait()
-        second = asyncio.create_task(unanswered(2, presents=True))
-        await presented.wait()
-        third = asyncio.create_task(succeed(refusals, OTHER))
-        await asyncio.wait([third], timeout=0.2)
-        assert not third.done()
+        first = asyncio.create_task(unanswered())
+        await silent.wait()
+        second = asyncio.create_task(succeed(refusals, OTHER))
+        await turns(3)
+        assert not second.done()
+        await second
         answered.set()
-        await asyncio.wait([first, second])
-        await third
+        await asyncio.wait([first])
 
 
 async def succeed(refusals: Refusals, address: tuple[str, int] = ADDRESS) -> None:
     """One attempt that is not refused."""
-    async with refusals.attempt(address):
-        pass
+    async with refusals.attempt(address) as attempt:
+        await present(attempt)

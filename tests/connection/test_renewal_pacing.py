@@ -11,6 +11,7 @@ import pytest
 from aioproducer import AuthenticationError
 from aioproducer._net.connecting.refusals import Refusals
 from aioproducer._net.connecting.renewal_pacing import RenewalPacing
+from tests.connection.test_refused_credentials import present
 
 LIMIT = 30.0
 
@@ -24,10 +25,11 @@ async def test_renewals_follow_one_another() -> None:
 
     async def renew() -> None:
         until = loop.time() + 0.3
-        async with pacing.turn(0.3), refusals.attempt_before(("127.0.0.1", 9092), until) as has_turn:
-            begun.append(has_turn)
+        async with pacing.turn(0.3), refusals.attempt_before(("127.0.0.1", 9092), until) as attempt:
+            begun.append(attempt is not None)
             await asyncio.sleep(0)
-            if has_turn:
+            if attempt is not None:
+                await present(attempt)
                 raise refused
 
     outcomes = await asyncio.gather(*(renew() for _ in range(3)), return_exceptions=True)

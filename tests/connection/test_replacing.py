@@ -17,13 +17,12 @@ ADDRESS = ("broker", 9092)
 
 def waiting() -> mock.Mock:
     """A connection with requests in flight."""
-    return mock.Mock(closed=False)
+    return mock.Mock(closed=False, last_used=0.0)
 
 
 def replacement(loop: asyncio.AbstractEventLoop, connections: dict[Any, tuple[str, int]]) -> Replacement:
     """The replacement of these connections."""
-    refusals = Refusals(loop, random.Random(1))
-    return Replacement(loop, connections, refusals, lambda _: False, log_of("tests"))
+    return Replacement(loop, connections, Refusals(loop, random.Random(1)), log_of("tests"))
 
 
 async def test_one_after_the_other() -> None:
@@ -39,7 +38,7 @@ async def test_one_after_the_other() -> None:
     await turns(3)
     second.departure.leave_when_answered.assert_not_called()
     connections[third] = ADDRESS
-    replaced.note()
+    replaced.opened(third, replaced.changes)
     await turns(3)
     second.departure.leave_when_answered.assert_called_once()
     third.departure.leave_when_answered.assert_not_called()

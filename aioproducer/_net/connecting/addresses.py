@@ -108,9 +108,7 @@ class Addresses:
         )
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, tuple[str, int]] = {}
-        self._replacement = Replacement(
-            loop, self._open, self._refusals, self._is_dialing, log_of(config.client_id)
-        )
+        self._replacement = Replacement(loop, self._open, self._refusals, log_of(config.client_id))
         self._is_closed = False
         # When anything was answered over a connection that has ended.
         self._answered_at: float | None = None
@@ -134,9 +132,6 @@ class Addresses:
             math.inf if known.dialing.locked() else max(known.not_before, self._refusals.not_before(address))
         )
 
-    def _is_dialing(self, address: tuple[str, int]) -> bool:
-        return self.at(*address).dialing.locked()
-
     async def dial(self, endpoint: BrokerEndpoint) -> Connection:
         """A new connection, when it is this caller's turn and the pause is over."""
         address = self.at(*endpoint.address)
@@ -152,7 +147,7 @@ class Addresses:
                     connection = await dial(
                         endpoint,
                         self._config,
-                        self._security.told(attempt.present),
+                        self._security.in_turn(attempt),
                         setup_timeout=setup_timeout,
                         network=self._network,
                     )

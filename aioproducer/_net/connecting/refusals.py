@@ -6,22 +6,28 @@ import asyncio
 import contextlib
 import copy
 import math
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 import attrs
 
 from aioproducer._state.backoff import Backoff
+from aioproducer._state.connecting.dialogue import Await
 from aioproducer.errors import AuthenticationError, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from random import Random
 
-__all__ = ["Refusals"]
+    from aioproducer._state.connecting.dialogue import Dialogue
+
+__all__ = ["Attempt", "Refusals"]
+
+T = TypeVar("T")
 
 _PAUSE: Final = Backoff(1.0, 30.0)
-_UNANSWERED: Final = 1.0
+_UNANSWERED: Final = 3.0
 _OF_CREDENTIALS: Final = frozenset(("credentials", "mechanism"))
 
 
@@ -38,16 +44,21 @@ _NEVER: Final = _Refused()
 
 @attrs.define(eq=False)
 class Attempt:
-    """One attempt, which may have the turn."""
+    """One attempt, which presents the credentials in its turn."""
 
-    # When its pause is over and it begins.
-    begins_at: float = -math.inf
-    # A broker has, or is about to get, the credentials.
-    is_presenting: bool = False
+    refusals: Refusals
+    # Its address has refused the credentials: it lets others go first, which may be accepted.
+    is_repeated: bool
+    # How often the credentials had changed when it presented them; -1 before.
+    presented: int = -1
+    began_at: float = -math.inf
 
-    def present(self) -> None:
-        """The authentication begins."""
-        self.is_presenting = True
+    def presenting(self, authentication: Dialogue[T]) -> Dialogue[T]:
+        """The same dialogue, which begins when it is the turn of this attempt."""
+        if self.refusals.is_one_at_a_time:
+            yield Await("the turn of this authentication", partial(self.refusals.take_turn, self))
+        self.presented = self.refusals.changes
+        return (yield from authentication)
 
 
 class Refusals:
@@ -66,10 +77,12 @@ class Refusals:
         self._newest: KafkaError | None = None
         self._refused: dict[tuple[str, int], _Refused] = {}
         # How often the credentials have changed.
-        self._changes = 0
-        # From a refusal to the next success, also over a change: the new credentials may be wrong as well.
-        self._is_one_at_a_time = False
+        self.changes = 0
+        # From a refusal, or a change of the credentials, to the next success.
+        self.is_one_at_a_time = False
         self._turn_of: Attempt | None = None
+        # Attempts under way at addresses that have not refused.
+        self._first_attempts = 0
         # Set, and replaced, when the turn is over or not needed any more, and when the credentials have changed.
         self._moved = asyncio.Event()
 
@@ -83,9 +96,10 @@ class Refusals:
         return max(self._not_before, self._refused.get(address, _NEVER).not_before)
 
     def forget(self) -> None:
-        """The credentials have changed: the next attempt is made at once, also by one that waits."""
-        self._changes += 1
+        """The credentials have changed: the next attempt is made at once, also by those that wait, one at a time."""
+        self.changes += 1
         self._count, self._not_before = 0, -math.inf
+        self.is_one_at_a_time = True
         self._refused.clear()
         self._turn_of = None
         self._move()
@@ -96,71 +110,70 @@ class Refusals:
 
     @contextlib.asynccontextmanager
     async def attempt(self, address: tuple[str, int]) -> AsyncIterator[Attempt]:
-        """Wait for the turn of this attempt, and note its result. The attempt has to note that it presents the credentials."""
-        attempt = Attempt()
-        with contextlib.ExitStack() as stack:
-            await self._wait(address, attempt, stack)
-            with self._noted(address):
+        """Wait for the end of the pause, and note the result of the attempt, whose dialogue has to wait for its turn."""
+        attempt = Attempt(self, address in self._refused)
+        with self._counted(attempt):
+            await self._pause(address)
+            with self._noted(address, attempt):
                 yield attempt
 
     @contextlib.asynccontextmanager
-    async def attempt_before(self, address: tuple[str, int], until: float) -> AsyncIterator[bool]:
-        """The same, but False instead of an attempt if its turn does not come before this time."""
-        with contextlib.ExitStack() as stack:
-            attempt = Attempt(is_presenting=True)
+    async def attempt_before(self, address: tuple[str, int], until: float) -> AsyncIterator[Attempt | None]:
+        """The same, but None instead of an attempt if the pause does not end before this time."""
+        attempt = Attempt(self, address in self._refused)
+        with self._counted(attempt):
             with anyio.move_on_after(until - self._loop.time()) as waiting:
-                await self._wait(address, attempt, stack)
-            if not waiting.cancelled_caught and self._loop.time() < until:
-                with self._noted(address):
-                    yield True
+                await self._pause(address)
+            if waiting.cancelled_caught or self._loop.time() >= until:
+                yield None
             else:
-                yield False
+                with self._noted(address, attempt):
+                    yield attempt
 
-    async def _wait(self, address: tuple[str, int], attempt: Attempt, stack: contextlib.ExitStack) -> None:
-        """Wait for the turn and the end of the pauses; raises the refusal of another attempt meanwhile.
+    @contextlib.contextmanager
+    def _counted(self, attempt: Attempt) -> Iterator[None]:
+        self._first_attempts += not attempt.is_repeated
+        try:
+            yield
+        finally:
+            self._first_attempts -= not attempt.is_repeated
+            self._move()
 
-        After a change of the credentials it begins anew: several attempts at once would present the new ones to all brokers.
-        """
-        changes = -1
-        while changes != self._changes:
-            changes, count = self._changes, self._count
-            # Without the turn: it is up to 30 s, and other addresses may be fine.
-            await self._pause(self._refused.get(address, _NEVER).not_before, changes)
-            if self._is_one_at_a_time and await self._has_turn(attempt, changes, count):
-                stack.callback(self._give_up_turn, attempt)
-                await self._pause(self._not_before, changes)
-
-    async def _pause(self, until: float, changes: int) -> None:
-        pause = until - self._loop.time()
-        if pause > 0:
+    async def _pause(self, address: tuple[str, int]) -> None:
+        """Wait for the end of the pause of this address; raises the refusal of another attempt meanwhile."""
+        count, changes = self._count, self.changes
+        while self.changes == changes and (pause := self.not_before(address) - self._loop.time()) > 0:
             with anyio.move_on_after(pause):
-                while self._changes == changes:
-                    await self._moved.wait()
-
-    async def _has_turn(self, attempt: Attempt, changes: int, count: int) -> bool:
-        """Wait for the turn; False if none is needed any more, or the credentials have changed.
-
-        `count` has the refusals before this attempt began to wait.
-        """
-        while (
-            self._changes == changes and self._is_one_at_a_time and (pause := self._turn_is_taken_for()) > 0
-        ):
-            with anyio.move_on_after(pause if pause < math.inf else None):
                 await self._moved.wait()
-        if self._changes != changes or not self._is_one_at_a_time:
-            return False
-        if self._count > count and self._newest is not None:
-            raise copy.copy(self._newest)
-        attempt.begins_at = max(self._loop.time(), self._not_before)
-        self._turn_of = attempt
-        return True
+            self._require_not_refused(count, changes)
 
-    def _turn_is_taken_for(self) -> float:
-        """Seconds: an attempt whose broker does not answer presents nothing, and holds up the others for a second."""
+    async def take_turn(self, attempt: Attempt) -> None:
+        """Wait until this attempt may present the credentials; raises the refusal of another attempt meanwhile."""
+        count, changes = self._count, self.changes
+        first_until = self._loop.time() + _UNANSWERED if attempt.is_repeated else -math.inf
+        while self.is_one_at_a_time and (taken := self._turn_is_taken_for(first_until)) > 0:
+            # Also one that was on its way before the refusal.
+            if self._not_before - self._loop.time() > _UNANSWERED and self._newest is not None:
+                raise copy.copy(self._newest)
+            with anyio.move_on_after(taken):
+                await self._moved.wait()
+            self._require_not_refused(count, changes)
+            if self.changes != changes:
+                count, changes = self._count, self.changes
+        attempt.began_at = self._loop.time()
+        self._turn_of = attempt
+
+    def _require_not_refused(self, count: int, changes: int) -> None:
+        if self.changes == changes and self._count > count and self._newest is not None:
+            raise copy.copy(self._newest)
+
+    def _turn_is_taken_for(self, first_until: float) -> float:
+        """Seconds until the next may have the turn. A broker that does not answer holds up the others for three of them."""
         attempt = self._turn_of
-        if attempt is None:
-            return 0.0
-        return math.inf if attempt.is_presenting else attempt.begins_at + _UNANSWERED - self._loop.time()
+        free_at = -math.inf if attempt is None else attempt.began_at + _UNANSWERED
+        if self._first_attempts:
+            free_at = max(free_at, first_until)
+        return max(free_at, self._not_before) - self._loop.time()
 
     def _give_up_turn(self, attempt: Attempt) -> None:
         # It may be another's by now.
@@ -173,25 +186,27 @@ class Refusals:
         self._moved = asyncio.Event()
 
     @contextlib.contextmanager
-    def _noted(self, address: tuple[str, int]) -> Iterator[None]:
-        changes = self._changes
+    def _noted(self, address: tuple[str, int], attempt: Attempt) -> Iterator[None]:
         try:
             yield
         except KafkaError as error:
-            if self._changes == changes and _is_refusal(error):
+            if attempt.presented == self.changes and _is_refusal(error):
                 self._note(address, error)
             raise
-        if self._changes == changes:
-            self._count, self._not_before = 0, -math.inf
-            self._is_one_at_a_time = False
-            self._refused.pop(address, None)
-            self._move()
+        else:
+            if attempt.presented == self.changes:
+                self._count, self._not_before = 0, -math.inf
+                self.is_one_at_a_time = False
+                self._refused.pop(address, None)
+                self._move()
+        finally:
+            self._give_up_turn(attempt)
 
     def _note(self, address: tuple[str, int], error: KafkaError) -> None:
         now = self._loop.time()
         self._not_before = now + _PAUSE.after(self._count, self._rng)
         self._count += 1
-        self._is_one_at_a_time = True
+        self.is_one_at_a_time = True
         self._newest = copy.copy(error)  # a raised error collects a traceback with its frames
         before = self._refused.get(address, _NEVER).count
         self._refused[address] = _Refused(before + 1, now + _PAUSE.after(before, self._rng))

@@ -142,13 +142,13 @@ class SessionRenewal:
             try:
                 async with (
                     self._pacing.turn(left),
-                    self._refusals.attempt_before(address, until) as has_turn,
+                    self._refusals.attempt_before(address, until) as attempt,
                 ):
-                    if not has_turn:
+                    if attempt is None:
                         return None
                     renewed = await converse_in_use(
                         connection,
-                        authentication(),
+                        attempt.presenting(authentication()),
                         timeout=self._timeout,
                         begin_within=until - self._loop.time(),
                     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -19,8 +20,8 @@ __all__ = ["Replacement"]
 
 # A connection that nothing uses has no successor until it is needed.
 _SUCCESSOR_WITHIN: Final = 1.0
-# The first one may be refused: its result is waited for, unless its broker does not answer.
-_RESULT_WITHIN: Final = 30.0
+# The first one may be refused: its result is waited for, unless nothing uses it or its broker does not answer.
+_PROOF_WITHIN: Final = 30.0
 
 
 class Replacement:
@@ -35,11 +36,9 @@ class Replacement:
         loop: asyncio.AbstractEventLoop,
         open_connections: dict[Connection, tuple[str, int]],
         refusals: Refusals,
-        is_dialing: Callable[[tuple[str, int]], bool],
         log: Log,
     ) -> None:
         self._loop = loop
-        self._is_dialing = is_dialing
         self._open = open_connections
         self._refusals = refusals
         self._log = log
@@ -54,7 +53,8 @@ class Replacement:
     def begin(self) -> None:
         """Replace all connections that are open now; returns at once. A second call replaces those of the first one as well."""
         self.changes += 1
-        self._former = list(self._open)
+        # The newest used one first: it is the first to have a successor, which shows whether brokers accept the new credentials.
+        self._former = sorted(self._open, key=attrgetter("last_used"), reverse=True)
         self._go_on()
 
     def opened(self, connection: Connection, changes: int) -> None:
@@ -86,9 +86,9 @@ class Replacement:
             await self._until(partial(self._is_gone, connection))
             with anyio.move_on_after(_SUCCESSOR_WITHIN):
                 await self._until(partial(self._has_successor, address))
-            if self._former and self._proven != self.changes and self._is_dialing(address):
-                with anyio.move_on_after(_RESULT_WITHIN):
-                    await self._until(partial(self._has_result, address))
+            if self._former and not self._is_proven():
+                with anyio.move_on_after(_PROOF_WITHIN):
+                    await self._until(self._is_proven)
             if self._refusals.are_pending and self._former:
                 self._log.warning(
                     "a broker refuses the new credentials: %d open connections stay as they are",
@@ -111,8 +111,9 @@ class Replacement:
     def _has_successor(self, address: tuple[str, int]) -> bool:
         return self._refusals.are_pending or address in self._open.values()
 
-    def _has_result(self, address: tuple[str, int]) -> bool:
-        return self._proven == self.changes or self._has_successor(address)
+    def _is_proven(self) -> bool:
+        """Whether a broker has accepted, or refused, the new credentials or certificates."""
+        return self._proven == self.changes or self._refusals.are_pending
 
 
 def _count(connections: Iterable[Connection]) -> int:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
 
+    from aioproducer._net.connecting.refusals import Attempt
     from aioproducer._state.connecting.dialogue import Dialogue
     from aioproducer._state.connecting.endpoint import BrokerEndpoint
     from aioproducer._state.connecting.opening import BrokerVersions
@@ -44,17 +45,16 @@ class SecurityProtocol:
     adopt_credentials: Callable[[ProducerConfig], None] = attrs.field(default=_ignore, repr=False)
     reload_certificates: Callable[[], Awaitable[None]] = attrs.field(default=_nothing_to_reload, repr=False)
 
-    def told(self, begin: Callable[[], None]) -> SecurityProtocol:
-        """The same, which calls `begin` at the start of each authentication."""
+    def in_turn(self, attempt: Attempt) -> SecurityProtocol:
+        """The same, which authenticates when it is the turn of this attempt."""
         authenticate = self.authenticate
         if authenticate is None:
             return self
 
-        def telling(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
-            begin()
-            return authenticate(endpoint, versions)
+        def waiting(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
+            return attempt.presenting(authenticate(endpoint, versions))
 
-        return attrs.evolve(self, authenticate=telling)
+        return attrs.evolve(self, authenticate=waiting)
 
 
 PLAINTEXT = SecurityProtocol()

@@ -74,7 +74,7 @@ class Logins:
             await self._present.wait()
 
 
-class _Postponed(Exception):  # noqa: N818  # no failure: it ends an opening, which may begin again
+class _Postponed(KafkaError):  # noqa: N818  # no failure: it ends an opening, which may begin again
     """The credentials are being tried elsewhere, or were refused there."""
 
 
@@ -271,7 +271,7 @@ class _Trace:
             self._opening.versions = versions
             self.passed(Step.SASL)
             if not self._logins.begin():
-                raise _Postponed
+                raise _Postponed("another authentication is under way")
             error: BaseException | None = None
             try:
                 return (yield from begin(endpoint, versions))

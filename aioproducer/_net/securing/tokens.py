@@ -6,9 +6,10 @@ import asyncio
 import copy
 from typing import TYPE_CHECKING, Final
 
+import anyio
 import attrs
 
-from aioproducer._net.securing.calling import Given
+from aioproducer._net.securing.calling import LONGEST_CALL, Given
 from aioproducer._state.backoff import Backoff
 from aioproducer.errors import AuthenticationError, ConfigurationError, KafkaError
 from aioproducer.security.sasl.credentials import TokenCredentials
@@ -26,6 +27,9 @@ __all__ = ["TokenSource"]
 
 # Between calls of a provider that fails, for all connections of the producer. The longest is that of Kafka's own client.
 _FAILED_PAUSE: Final = Backoff(1.0, 10.0)
+
+# Seconds that a connection waits for another token than the one that a broker refused.
+_REFUSED_WAITS: Final = 1.0
 
 
 @attrs.frozen
@@ -73,10 +77,12 @@ class TokenSource:
     async def credentials(self) -> TokenCredentials:
         """The credentials of an authentication now; AuthenticationError if the provider gives none."""
         cached = self._cached
-        is_usable = cached is not None and not cached.is_refused and cached.is_usable(self._clock())
+        # A provider that hangs holds up no other connection, or for a second where a broker has refused the token.
+        is_usable = cached is not None and cached.is_usable(self._clock())
         if cached is not None and is_usable and self._fetching.locked():
-            # A provider that hangs holds up no other connection.
-            return self._credentials(cached.token)
+            waits = _REFUSED_WAITS if cached.is_refused else 0.0
+            if not await self._ends_within(waits):
+                return self._credentials(cached.token)
         fetched = self._fetched
         async with self._fetching:
             cached = self._cached
@@ -85,6 +91,15 @@ class TokenSource:
             if cached is None or not (is_new or cached.is_fresh(self._clock())):
                 cached = self._cached = await self._renewed(cached)
         return self._credentials(cached.token)
+
+    async def _ends_within(self, seconds: float) -> bool:
+        """Whether the call of the provider that is under way ends in time."""
+        if seconds <= 0:
+            return False
+        with anyio.move_on_after(seconds):
+            async with self._fetching:
+                return True
+        return False
 
     def refused(self, credentials: TokenCredentials) -> None:
         """A broker refused these: the next authentication fetches another token, whatever end this one has.
@@ -100,7 +115,7 @@ class TokenSource:
             raise copy.copy(self._failed.error)
         if present is not None and present.is_usable(now):
             # First: a call that hangs until its connection is given up is not repeated at once for the next one.
-            present = self._cached = present.tried(now)
+            present = self._cached = present.tried(now + LONGEST_CALL if present.is_refused else now)
         wrong_settings = False
         try:
             given = await self._fetch()
@@ -116,7 +131,7 @@ class TokenSource:
         if present is not None and present.is_usable(self._clock()):
             self._log.warning("%s %s: the present token is used until it expires", self._name, why)
             # A broker may have refused it meanwhile.
-            return self._cached or present
+            return (self._cached or present).tried(self._clock())
         if wrong_settings:
             raise self._noted(ConfigurationError(why))
         raise self._noted(
