@@ -36,8 +36,8 @@ __all__ = ["SessionRenewal"]
 _RETRIES = Backoff(0.1, 5.0)
 # The part of a session after which the time of its renewal is looked at again: a broker that has become slow makes it earlier.
 _LOOK_AGAIN = 0.05
-# The part of the remaining time that a renewal has at least.
-_LEAST_PART = 0.1
+# Seconds for the begin of a renewal: a busy machine takes some for the credentials.
+_LEAST_TIME = 0.5
 WARN_EVERY = 10.0
 
 
@@ -175,10 +175,10 @@ class SessionRenewal:
     def _until_read(self, connection: Connection, session: AuthenticatedSession) -> float:
         """The time until which requests are written while there is no next session: all are read before the end of this one.
 
-        Where they wait for too long for that, a part of the remaining time is for the renewal all the same.
+        Where they wait for too long for that, there is half a second for the renewal all the same.
         """
-        left = session.last_write_at - self._loop.time()
-        return session.last_write_at - min(connection.longest_delay(), left * (1 - _LEAST_PART))
+        least = min(session.last_write_at, self._loop.time() + _LEAST_TIME)
+        return max(session.last_write_at - connection.longest_delay(), least)
 
     def _warn(self, connection: Connection, error: Exception) -> None:
         now = self._loop.time()

@@ -73,8 +73,8 @@ SECURITY: Final = (
     _mutant(
         "requests-behind-the-end-of-a-session",
         "_net/connecting/renewal.py",
-        "        return session.last_write_at - min(",
-        "        return session.last_write_at - 0 * min(",
+        "        return max(session.last_write_at - connection.longest_delay(), least)\n",
+        "        return session.last_write_at\n",
         "Without retries, records of a slow broker are UNKNOWN when a provider fails at the end of a session.",
         "tests/simulation/lives/test_sessions.py::test_requests_do_not_meet_the_end_of_a_session_that_cannot_be_renewed",
     ),
