@@ -93,6 +93,23 @@ async def present(attempt: Attempt) -> None:
         next(dialogue)
 
 
+class Wrong:
+    """Attempts with wrong credentials, and the number of those that presented them."""
+
+    def __init__(self, refusals: Refusals, refused: AuthenticationError) -> None:
+        self.presented = 0
+        self._refusals = refusals
+        self._refused = refused
+
+    async def attempt(self) -> None:
+        """One attempt, which the broker refuses after a while."""
+        async with self._refusals.attempt(ADDRESS) as attempt:
+            await present(attempt)
+            self.presented += 1
+            await turns(3)
+            raise self._refused
+
+
 class Waits:
     """Records the pauses, which take no time; the clock of these refusals is put forward by them."""
 
@@ -181,20 +198,11 @@ async def test_a_refusal_is_that_of_all_attempts_that_wait(monkeypatch: pytest.M
     refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
     refused = AuthenticationError("no", reason="credentials", code=58)
     await failing(refusals, refused)
-    begun = 0
-
-    async def attempt() -> None:
-        nonlocal begun
-        async with refusals.attempt(ADDRESS) as one:
-            await present(one)
-            begun += 1
-            await asyncio.sleep(0)
-            raise refused
-
-    outcomes = await asyncio.gather(*(attempt() for _ in range(5)), return_exceptions=True)
+    wrong = Wrong(refusals, refused)
+    outcomes = await asyncio.gather(*(wrong.attempt() for _ in range(5)), return_exceptions=True)
     assert [type(each) for each in outcomes] == [AuthenticationError] * 5
     assert {str(each) for each in outcomes} == {str(refused)}
-    assert begun == 1
+    assert wrong.presented == 1
 
 
 async def test_an_attempt_whose_time_is_over_is_not_made() -> None:
@@ -276,23 +284,14 @@ async def test_new_credentials_are_tried_once_as_well() -> None:
     refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
     refused = AuthenticationError("no", reason="credentials", code=58)
     await failing(refusals, refused)
-    begun = 0
-
-    async def attempt() -> None:
-        nonlocal begun
-        async with refusals.attempt(ADDRESS) as attempt:
-            await present(attempt)
-            begun += 1
-            await turns(3)
-            raise refused
-
+    wrong = Wrong(refusals, refused)
     async with asyncio.timeout(LIMIT):
-        waiting = [asyncio.create_task(attempt()) for _ in range(12)]
+        waiting = [asyncio.create_task(wrong.attempt()) for _ in range(12)]
         await turns(3)
-        assert begun == 0
+        assert wrong.presented == 0
         refusals.forget()
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-    assert begun == 1
+    assert wrong.presented == 1
     assert {str(each) for each in outcomes} == {str(refused)}
 
 

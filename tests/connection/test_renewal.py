@@ -247,6 +247,22 @@ def first_plainly(later: Callable[[], Any]) -> SecurityProtocol:
     return SecurityProtocol(authenticate=authenticate)
 
 
+def late_credentials() -> tuple[asyncio.Future[asyncio.Future[None]], Callable[[], Any]]:
+    """The request for the credentials of a renewal, which the test answers, and the dialogue of that renewal."""
+    loop = asyncio.get_running_loop()
+    fetching: asyncio.Future[asyncio.Future[None]] = loop.create_future()
+
+    async def late() -> None:
+        fetching.set_result(loop.create_future())
+        await fetching.result()
+
+    def slow() -> Any:
+        yield from Await("the request for credentials", late)
+        yield from Ask(SaslHandshakeRequest("PLAIN"), 1)
+
+    return fetching, slow
+
+
 async def test_a_renewal_that_fails_in_an_unknown_way_leaves_no_connection_behind(
     listen: Listen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,17 +292,7 @@ async def test_credentials_that_come_after_the_end_of_the_session(
     listen: Listen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection takes no request any more, thus no authentication either; it is closed."""
-    loop = asyncio.get_running_loop()
-    fetching: asyncio.Future[asyncio.Future[None]] = loop.create_future()
-
-    async def late() -> None:
-        fetching.set_result(loop.create_future())
-        await fetching.result()
-
-    def slow() -> Any:
-        yield from Await("the request for credentials", late)
-        yield from Ask(SaslHandshakeRequest("PLAIN"), 1)
-
+    fetching, slow = late_credentials()
     monkeypatch.setattr(AuthenticatedSession, "renew_at", as_early_as_allowed)
     broker = ShortSessions(60.0)
     connection, ended = await connected(broker, listen, first_plainly(slow))
@@ -341,17 +347,7 @@ async def test_a_connection_that_is_being_replaced_is_not_renewed(
     listen: Listen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It takes no request any more, thus no authentication either: that is no failure, and no WARNING says so."""
-    loop = asyncio.get_running_loop()
-    fetching: asyncio.Future[asyncio.Future[None]] = loop.create_future()
-
-    async def late() -> None:
-        fetching.set_result(loop.create_future())
-        await fetching.result()
-
-    def slow() -> Any:
-        yield from Await("the request for credentials", late)
-        yield from Ask(SaslHandshakeRequest("PLAIN"), 1)
-
+    fetching, slow = late_credentials()
     monkeypatch.setattr(AuthenticatedSession, "renew_at", as_early_as_allowed)
     broker = SlowAnswers(60.0)
     connection, ended = await connected(broker, listen, first_plainly(slow))
