@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from aioproducer._callers.own_thread import in_own_thread
 from aioproducer.auth.failing import NoTokenError
-from aioproducer.auth.threads import in_own_thread
 from aioproducer.secret import Token
 
 __all__ = ["token_file"]

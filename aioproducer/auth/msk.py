@@ -9,10 +9,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from aioproducer._callers.own_thread import in_own_thread
 from aioproducer.auth.aws import AwsCredentials, presigned
 from aioproducer.auth.botocore_chain import BotocoreChain, require_botocore
 from aioproducer.auth.failing import NoTokenError
-from aioproducer.auth.threads import in_own_thread
 from aioproducer.errors import ConfigurationError
 from aioproducer.secret import Secret, Token
 

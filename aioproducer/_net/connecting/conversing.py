@@ -17,8 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
-import anyio.to_thread
 
+from aioproducer._callers.own_thread import in_own_thread
 from aioproducer._net.connecting.connection.asking import ask
 from aioproducer._state.connecting.dialogue import Ask, Await, Compute, Now
 from aioproducer.errors import BrokerUnavailableError, KafkaError
@@ -71,9 +71,8 @@ async def in_a_thread(function: Callable[[], R]) -> R:
 
     OSError if the system has no room for a thread now: callers try again after it.
     """
-    limiter = anyio.CapacityLimiter(1)
     try:
-        return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
+        return await in_own_thread(function)
     except RuntimeError as error:
         # The interpreter has no class of its own for it.
         if str(error) != NO_THREAD:
