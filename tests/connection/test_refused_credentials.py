@@ -85,7 +85,7 @@ async def present(attempt: Attempt) -> None:
     def nothing() -> Dialogue[None]:
         yield from ()
 
-    dialogue = attempt.presenting(nothing())
+    dialogue = attempt.presenting(nothing)
     with contextlib.suppress(StopIteration):
         step = next(dialogue)
         assert isinstance(step, Await)

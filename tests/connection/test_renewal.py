@@ -19,7 +19,10 @@ from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.dialing import dial
+from aioproducer._net.connecting.refusals import Attempt, Refusals
+from aioproducer._net.connecting.renewal import SessionRenewal
 from aioproducer._net.connecting.security import SecurityProtocol
+from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.dialogue import Ask, Await
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._state.connecting.sessions import AuthenticatedSession
@@ -74,6 +77,19 @@ class SlowAnswers(ShortSessions):
                 await self.released.wait()
             answer = self._answer(request)
             wire.write(framed(encode_response(answer, header.api_version, header.correlation_id)))
+
+
+class WatchedRefusals(Refusals):
+    """Tells when an attempt asks for its turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, rng: random.Random) -> None:
+        super().__init__(loop, rng)
+        self.asked = asyncio.Event()
+
+    async def take_turn(self, attempt: Attempt) -> None:
+        """Wait until it may."""
+        self.asked.set()
+        await super().take_turn(attempt)
 
 
 async def connected(
@@ -148,6 +164,37 @@ async def test_refused_renewals_keep_a_distance(listen: Listen, caplog: pytest.L
     assert sum(broker.seen.count("SaslAuthenticate") for broker in brokers) == len(brokers) + 1
     (told,) = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
     assert "the broker refused the credentials" in told
+
+
+async def test_the_refusal_of_another_attempt_is_told_there(
+    listen: Listen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A renewal that waits for its turn meanwhile has not failed: it goes on when the pause is over."""
+    monkeypatch.setattr(AuthenticatedSession, "renew_at", as_early_as_allowed)
+    monkeypatch.setattr("aioproducer._net.connecting.refusals._PAUSE", Backoff(0.1, 0.1))
+    broker, loop = ShortSessions(60.0), asyncio.get_running_loop()
+    refusals = WatchedRefusals(loop, random.Random(1))
+    connection = await dial(at("127.0.0.1", (await listen(broker)).port), CONFIG, protocol("PLAIN"))
+    authenticate = protocol("PLAIN").authenticate
+    assert authenticate is not None
+    again = partial(authenticate, at("127.0.0.1", 1), connection.versions)
+    renewal = SessionRenewal(loop, random.Random(1), "tests", LIMIT, refusals)
+    await ask(connection)
+    async with asyncio.timeout(LIMIT):
+        with pytest.raises(AuthenticationError):
+            async with refusals.attempt(("127.0.0.1", 1)) as attempt:
+                refusals.forget()
+                await refusals.take_turn(attempt)
+                attempt.presented = refusals.changes
+                refusals.asked.clear()
+                renewal.watch(connection, ("127.0.0.1", 2), again)
+                await ask(connection)
+                await refusals.asked.wait()
+                raise AuthenticationError("no", reason="credentials", code=58)
+        await broker.renewed.wait()
+    assert connection.traffic.authentication_failures == 0
+    assert caplog.text == ""
+    connection.close()
 
 
 async def test_a_connection_without_use_ends_with_its_session(listen: Listen) -> None:

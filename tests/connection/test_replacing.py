@@ -7,9 +7,12 @@ import random
 from typing import Any
 from unittest import mock
 
+import pytest
+
 from aioproducer._net.connecting.refusals import Refusals
 from aioproducer._net.connecting.replacing import Replacement
 from aioproducer._net.log import log_of
+from aioproducer.errors import AuthenticationError
 from tests.net.support import turns
 
 ADDRESS = ("broker", 9092)
@@ -23,6 +26,14 @@ def waiting() -> mock.Mock:
 def replacement(loop: asyncio.AbstractEventLoop, connections: dict[Any, tuple[str, int]]) -> Replacement:
     """The replacement of these connections."""
     return Replacement(loop, connections, Refusals(loop, random.Random(1)), log_of("tests"))
+
+
+async def refused(refusals: Refusals) -> None:
+    """A broker refuses the credentials of an attempt."""
+    with pytest.raises(AuthenticationError):
+        async with refusals.attempt(("third", 9092)) as attempt:
+            attempt.presented = refusals.changes
+            raise AuthenticationError("no", reason="credentials", code=58)
 
 
 async def test_one_after_the_other() -> None:
@@ -74,6 +85,41 @@ async def test_a_connection_that_was_being_opened_is_replaced_as_well() -> None:
         replaced.opened(connection, changes)
     await turns(3)
     first.departure.leave_when_answered.assert_called_once()
+    second.departure.leave_when_answered.assert_not_called()
+    replaced.end()
+    await turns(2)
+
+
+async def test_a_refusal_from_before_is_none_of_the_new_certificates() -> None:
+    """One broker has refused the credentials: the connections to the others are replaced."""
+    first, second, third = waiting(), waiting(), waiting()
+    connections: dict[Any, tuple[str, int]] = {first: ADDRESS, second: ("other", 9092)}
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    replaced = Replacement(asyncio.get_running_loop(), connections, refusals, log_of("tests"))
+    await refused(refusals)
+    replaced.begin()
+    await turns(3)
+    del connections[first]
+    connections[third] = ADDRESS
+    replaced.opened(third, replaced.changes)
+    await turns(3)
+    second.departure.leave_when_answered.assert_called_once()
+    replaced.end()
+    await turns(2)
+
+
+async def test_a_refusal_since_then_ends_it() -> None:
+    """The remaining connections are of use until their sessions end."""
+    first, second = waiting(), waiting()
+    connections: dict[Any, tuple[str, int]] = {first: ADDRESS, second: ("other", 9092)}
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    replaced = Replacement(asyncio.get_running_loop(), connections, refusals, log_of("tests"))
+    replaced.begin()
+    await turns(3)
+    del connections[first]
+    await refused(refusals)
+    replaced.note()
+    await turns(5)
     second.departure.leave_when_answered.assert_not_called()
     replaced.end()
     await turns(2)

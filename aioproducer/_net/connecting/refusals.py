@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 import attrs
 
+from aioproducer._net.connecting.security import CredentialsChanged
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.dialogue import Await
 from aioproducer.errors import AuthenticationError, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from random import Random
 
     from aioproducer._state.connecting.dialogue import Dialogue
@@ -53,12 +54,19 @@ class Attempt:
     presented: int = -1
     began_at: float = -math.inf
 
-    def presenting(self, authentication: Dialogue[T]) -> Dialogue[T]:
-        """The same dialogue, which begins when it is the turn of this attempt."""
-        if self.refusals.is_one_at_a_time:
-            yield Await("the turn of this authentication", partial(self.refusals.take_turn, self))
-        self.presented = self.refusals.changes
-        return (yield from authentication)
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has had its turn."""
+        return self.presented >= 0
+
+    def presenting(self, authentication: Callable[[], Dialogue[T]]) -> Dialogue[T]:
+        """The same dialogue, which begins when it is the turn of this attempt, and again if the credentials change."""
+        while True:
+            if self.refusals.is_one_at_a_time:
+                yield Await("the turn of this authentication", partial(self.refusals.take_turn, self))
+            self.presented = self.refusals.changes
+            with contextlib.suppress(CredentialsChanged):
+                return (yield from authentication())
 
 
 class Refusals:
@@ -76,8 +84,9 @@ class Refusals:
         self._not_before = -math.inf
         self._newest: KafkaError | None = None
         self._refused: dict[tuple[str, int], _Refused] = {}
-        # How often the credentials have changed.
+        # How often the credentials have changed, and how often brokers have refused them in all.
         self.changes = 0
+        self.total = 0
         # From a refusal, or a change of the credentials, to the next success.
         self.is_one_at_a_time = False
         self._turn_of: Attempt | None = None
@@ -206,6 +215,7 @@ class Refusals:
         now = self._loop.time()
         self._not_before = now + _PAUSE.after(self._count, self._rng)
         self._count += 1
+        self.total += 1
         self.is_one_at_a_time = True
         self._newest = copy.copy(error)  # a raised error collects a traceback with its frames
         before = self._refused.get(address, _NEVER).count

@@ -20,14 +20,14 @@ from aioproducer._net.connecting.conversing import converse_in_use
 from aioproducer._net.connecting.renewal_pacing import RenewalPacing
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
-from aioproducer.errors import KafkaError, text_of
+from aioproducer.errors import AuthenticationError, KafkaError, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
     from aioproducer._net.connecting.connection.connection import Connection
-    from aioproducer._net.connecting.refusals import Refusals
+    from aioproducer._net.connecting.refusals import Attempt, Refusals
     from aioproducer._state.connecting.dialogue import Dialogue
     from aioproducer._state.connecting.sessions import AuthenticatedSession
 
@@ -139,6 +139,7 @@ class SessionRenewal:
         failures = 0
         until = self._until_read(connection, session)
         while (left := until - self._loop.time()) > 0:
+            attempt: Attempt | None = None
             try:
                 async with (
                     self._pacing.turn(left),
@@ -148,7 +149,7 @@ class SessionRenewal:
                         return None
                     renewed = await converse_in_use(
                         connection,
-                        attempt.presenting(authentication()),
+                        attempt.presenting(authentication),
                         timeout=self._timeout,
                         begin_within=until - self._loop.time(),
                     )
@@ -161,8 +162,9 @@ class SessionRenewal:
                 if connection.gate.is_retired:
                     # It is being replaced, or its session has ended: it takes no further request.
                     return None
-                connection.traffic.authentication_failures += 1
-                self._warn(connection, error)
+                if not _is_of_another(error, attempt):
+                    connection.traffic.authentication_failures += 1
+                    self._warn(connection, error)
             else:
                 connection.traffic.reauthentications += 1
                 return renewed
@@ -200,6 +202,11 @@ class SessionRenewal:
 
     async def _until(self, due: float) -> None:
         await anyio.sleep(max(0.0, due - self._loop.time()))
+
+
+def _is_of_another(error: Exception, attempt: Attempt | None) -> bool:
+    """Whether a broker refused another attempt, which counts and is told there, while this one waited."""
+    return isinstance(error, AuthenticationError) and (attempt is None or not attempt.has_begun)
 
 
 def _cancel(task: asyncio.Task[None], _connection: Connection) -> None:

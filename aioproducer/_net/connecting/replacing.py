@@ -43,8 +43,9 @@ class Replacement:
         self._refusals = refusals
         self._log = log
         self._former: list[Connection] = []
-        # How often a replacement has begun.
+        # How often a replacement has begun, and how often brokers had refused the credentials before the newest.
         self.changes = 0
+        self._refused_before = 0
         # Their number when a connection was opened that began after the newest.
         self._proven = 0
         self._changed = asyncio.Event()
@@ -53,6 +54,7 @@ class Replacement:
     def begin(self) -> None:
         """Replace all connections that are open now; returns at once. A second call replaces those of the first one as well."""
         self.changes += 1
+        self._refused_before = self._refusals.total
         # The newest used one first: it is the first to have a successor, which shows whether brokers accept the new credentials.
         self._former = sorted(self._open, key=attrgetter("last_used"), reverse=True)
         self._go_on()
@@ -89,7 +91,7 @@ class Replacement:
             if self._former and not self._is_proven():
                 with anyio.move_on_after(_PROOF_WITHIN):
                     await self._until(self._is_proven)
-            if self._refusals.are_pending and self._former:
+            if self._former and self._is_refused():
                 self._log.warning(
                     "a broker refuses the new credentials: %d open connections stay as they are",
                     _count(self._former),
@@ -109,11 +111,15 @@ class Replacement:
         return connection not in self._open
 
     def _has_successor(self, address: tuple[str, int]) -> bool:
-        return self._refusals.are_pending or address in self._open.values()
+        return self._is_refused() or address in self._open.values()
 
     def _is_proven(self) -> bool:
         """Whether a broker has accepted, or refused, the new credentials or certificates."""
-        return self._proven == self.changes or self._refusals.are_pending
+        return self._proven == self.changes or self._is_refused()
+
+    def _is_refused(self) -> bool:
+        """Whether the newest attempt was refused. A refusal from before a change of certificates has nothing to do with it."""
+        return self._refusals.are_pending and self._refusals.total > self._refused_before
 
 
 def _count(connections: Iterable[Connection]) -> int:

@@ -6,9 +6,10 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import attrs
 
-from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
+from aioproducer._net.connecting.security import PLAINTEXT, CredentialsChanged, SecurityProtocol
 from aioproducer._net.log import log_of
 from aioproducer._net.securing.calling import Given, call_in_a_thread
 from aioproducer._net.securing.configured import tls_files, tls_secrets, tls_settings
@@ -117,7 +118,9 @@ def _authenticate(
         presented: list[Any] = []
 
         def exchange() -> SaslExchange:
-            presented.append((yield Await("the request for credentials", partial(source.given, endpoint))))
+            presented.append(
+                (yield Await("the request for credentials", partial(credentials.request, source, endpoint)))
+            )
             yield from mechanism.exchange(presented[0])
 
         try:
@@ -139,7 +142,22 @@ class _Credentials:
         self._loop = loop
         self._log = log
         self._rng = rng
+        self._requests: set[anyio.CancelScope] = set()
+
+    async def request(self, source: CredentialSource, endpoint: BrokerEndpoint) -> Any:
+        """Credentials of this source; CredentialsChanged if the program changes them meanwhile, as a source may hang."""
+        with anyio.CancelScope() as scope:
+            self._requests.add(scope)
+            try:
+                given = await source.given(endpoint)
+            finally:
+                self._requests.discard(scope)
+            if source is self.present:
+                return given
+        raise CredentialsChanged
 
     def adopt(self, config: ProducerConfig) -> None:
         """Use the credentials of this configuration, which has the same mechanism."""
         self.present = source_of(config, self._loop, self._log, self._rng)
+        for scope in list(self._requests):
+            scope.cancel()

@@ -15,6 +15,7 @@ _MSK: Final = "tests/net/securing/test_msk_iam.py"
 _PKCS12: Final = "tests/security/stores/test_pkcs12.py"
 _PROVIDERS: Final = "tests/vocabulary/test_providers.py"
 _REFUSED: Final = "tests/connection/test_refused_credentials.py"
+_REFUSING: Final = "tests/simulation/lives/test_refusing_brokers.py"
 _RELOADING: Final = "tests/net/tls/test_reloading.py"
 _RENEWAL: Final = "tests/connection/test_renewal.py"
 _CLOSED: Final = "tests/scenarios/test_e_closed_exchanges.py"
@@ -44,7 +45,7 @@ SECURITY: Final = (
         "        first_until = self._loop.time() + _UNANSWERED if attempt.is_repeated else -math.inf\n",
         "        first_until = -math.inf\n",
         "Brokers that refuse take each turn, and the pause of all grows, before one that accepts is asked.",
-        "tests/simulation/lives/test_refusing_brokers.py::test_records_to_the_others_go_on",
+        f"{_REFUSING}::test_records_to_the_others_go_on",
     ),
     _mutant(
         "unanswered-attempt-keeps-the-turn",
@@ -60,7 +61,7 @@ SECURITY: Final = (
         "            if self._former and not self._is_proven():\n",
         "            if False:\n",
         "A wrong password whose refusal takes seconds costs one connection after another.",
-        "tests/simulation/lives/test_refusing_brokers.py::test_a_wrong_password_is_presented_once_until_it_is_refused",
+        f"{_REFUSING}::test_a_wrong_password_is_presented_once_until_it_is_refused",
     ),
     _mutant(
         "refused-token-is-no-token",
@@ -68,7 +69,7 @@ SECURITY: Final = (
         "            self._cached = self._cached.refused()\n",
         "            self._cached = None\n",
         "One broker with old keys and a provider that fails: the others lose a token that they accept.",
-        "tests/simulation/lives/test_refusing_brokers.py::test_a_token_that_one_broker_refuses_is_used_for_the_others",
+        f"{_REFUSING}::test_a_token_that_one_broker_refuses_is_used_for_the_others",
     ),
     _mutant(
         "requests-behind-the-end-of-a-session",
@@ -381,6 +382,38 @@ SECURITY: Final = (
         "        if self.authenticating ",
         "A broker that ends the connection at a request before the authentication leads people to their credentials.",
         "tests/connection/test_renewal.py::test_an_end_at_an_earlier_request_is_no_end_of_the_authentication",
+    ),
+    _mutant(
+        "credentials-of-a-former-provider-awaited",
+        "_net/securing/protocol.py",
+        "            scope.cancel()\n",
+        "            pass\n",
+        "New credentials are used after 10 seconds where the former provider hangs.",
+        f"{_REFUSING}::test_a_former_provider_that_hangs_does_not_delay_new_credentials",
+    ),
+    _mutant(
+        "turn-kept-after-a-change-of-credentials",
+        "_net/connecting/refusals.py",
+        "            if self.refusals.is_one_at_a_time:\n",
+        "            if self.refusals.is_one_at_a_time and not self.has_begun:\n",
+        "Connections that waited for a former provider all present a wrong new password at once.",
+        f"{_REFUSING}::test_a_former_provider_that_hangs_does_not_delay_new_credentials",
+    ),
+    _mutant(
+        "certificates-not-replaced-behind-a-refusal",
+        "_net/connecting/replacing.py",
+        "        self._refused_before = self._refusals.total\n",
+        "",
+        "A broker that refuses the credentials keeps the other connections from being opened with new certificates.",
+        "tests/connection/test_replacing.py::test_a_refusal_from_before_is_none_of_the_new_certificates",
+    ),
+    _mutant(
+        "refusal-of-another-counted",
+        "_net/connecting/renewal.py",
+        "                if not _is_of_another(error, attempt):\n",
+        "                if True:\n",
+        "Each connection that waits behind one refusal counts it as its own.",
+        "tests/connection/test_renewal.py::test_the_refusal_of_another_attempt_is_told_there",
     ),
     _mutant(
         "broken-off-authentication-uncounted",

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.simulation.access import Access
+from aioproducer.testing import unsecured_token
+from tests.simulation.access import USER, Access
 from tests.simulation.world import World, simulate
 
 TOPIC: Final = "events"
@@ -161,3 +162,58 @@ def test_a_wrong_password_is_presented_once_until_it_is_refused(slow: float) -> 
         await producer.flush()
 
     simulate(play, 1, access=access, brokers=12, history=100_000)
+
+
+@pytest.mark.parametrize("password", ["first", "wrong"])
+def test_a_former_provider_that_hangs_does_not_delay_new_credentials(password: str) -> None:
+    """Twelve connections wait for it: they take the new ones at once, one at a time until the first success."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 12)
+        producer = world.producer(linger_ms=0, delivery_timeout_ms=600_000, max_block_ms=300_000)
+        await producer.start()
+        await send_to_each(world, producer, range(12))
+        await producer.flush()
+        before = authentications(world)
+        access.hanging = True
+        for broker in range(1, 13):
+            world.kafka.faults.drop_connections(broker)
+        deliveries = await send_to_each(world, producer, range(12))
+        await asyncio.sleep(5.0)
+        assert authentications(world) == before
+        producer.set_credentials(password=password)
+        began = world.now
+        if password == "wrong":
+            await asyncio.sleep(0.7)
+            assert authentications(world) - before == 1
+            producer.set_credentials(password="first")
+        for delivery in deliveries:
+            await delivery
+        assert world.now - began < (0.5 if password == "first" else 2.5)
+
+    simulate(play, 1, access=access, brokers=12, history=100_000)
+
+
+def test_a_former_provider_of_tokens_that_hangs_does_not_delay_a_new_one() -> None:
+    """It is asked for one token for all connections."""
+    access = Access("OAUTHBEARER", session=None, token=3_600.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 3)
+        access.hanging = True
+        producer = world.producer(linger_ms=0, delivery_timeout_ms=600_000, max_block_ms=300_000)
+        await producer.start()
+        sending = asyncio.create_task(send_to_each(world, producer, range(3)))
+        await asyncio.sleep(5.0)
+
+        async def provide() -> str:
+            return unsecured_token(USER, 60.0, now=world.loop.wall_ms() / 1000)
+
+        producer.set_credentials(token_provider=provide)
+        began = world.now
+        for delivery in await sending:
+            await delivery
+        assert world.now - began < 0.5
+
+    simulate(play, 1, access=access, history=100_000)
