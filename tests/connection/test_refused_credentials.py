@@ -85,7 +85,7 @@ async def present(attempt: Attempt) -> None:
     def nothing() -> Dialogue[None]:
         yield from ()
 
-    dialogue = attempt.presenting(nothing)
+    dialogue = attempt.presenting(nothing())
     with contextlib.suppress(StopIteration):
         step = next(dialogue)
         assert isinstance(step, Await)
@@ -212,7 +212,7 @@ async def test_an_attempt_whose_time_is_over_is_not_made() -> None:
     await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
     async with refusals.attempt_before(ADDRESS, loop.time() + 0.01) as has_turn:
         assert not has_turn
-    assert refusals.are_pending
+    assert refusals.refusing
     refusals.forget()
     async with refusals.attempt_before(ADDRESS, loop.time() + LIMIT) as has_turn:
         assert has_turn
@@ -250,7 +250,7 @@ async def test_new_credentials_end_the_pause() -> None:
     refusals.forget()
     async with asyncio.timeout(LIMIT / 60):
         await attempt
-    assert not refusals.are_pending
+    assert not refusals.refusing
 
 
 async def test_new_credentials_end_the_wait_for_the_turn() -> None:
@@ -318,7 +318,7 @@ async def test_an_answer_to_former_credentials_says_nothing_of_the_new_ones(*, i
     answered.set()
     await asyncio.wait([former])
     assert isinstance(former.exception(), AuthenticationError) is is_refused
-    assert refusals.are_pending is not is_refused
+    assert bool(refusals.refusing) is not is_refused
 
 
 async def test_an_address_has_a_pause_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +359,8 @@ async def test_the_pause_of_one_address_holds_up_no_other() -> None:
 
 async def test_a_broker_that_does_not_answer_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be one that checks the credentials: it is waited for, but not for long."""
-    monkeypatch.setattr("aioproducer._net.connecting.refusals._UNANSWERED", 0.05)
+    monkeypatch.setattr("aioproducer._state.connecting.turns._UNANSWERED", 0.05)
+    monkeypatch.setattr("aioproducer._state.connecting.turns._LEAST_UNANSWERED", 0.05)
     refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
     await failing(refusals, AuthenticationError("no", reason="credentials", code=58))
     refusals._not_before = 0.0
@@ -388,3 +389,29 @@ async def succeed(refusals: Refusals, address: tuple[str, int] = ADDRESS) -> Non
     """One attempt that is not refused."""
     async with refusals.attempt(address) as attempt:
         await present(attempt)
+
+
+async def test_refusals_of_one_moment_are_one() -> None:
+    """Twelve connections were opened behind a success: the pause is the shortest."""
+    loop = asyncio.get_running_loop()
+    refusals = Refusals(loop, random.Random(1))
+    await succeed(refusals)
+    refused = AuthenticationError("no", reason="credentials", code=58)
+    begun = [asyncio.Event() for _ in range(12)]
+    answered = asyncio.Event()
+
+    async def attempt(port: int) -> None:
+        async with refusals.attempt(("127.0.0.1", port)) as attempt:
+            await present(attempt)
+            begun[port].set()
+            await answered.wait()
+            raise refused
+
+    attempts = [asyncio.create_task(attempt(port)) for port in range(12)]
+    async with asyncio.timeout(LIMIT):
+        for event in begun:
+            await event.wait()
+        answered.set()
+        outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+    assert {type(each) for each in outcomes} == {AuthenticationError}
+    assert refusals.not_before(("127.0.0.1", 12)) - loop.time() <= 1.2

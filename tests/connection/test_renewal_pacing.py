@@ -35,7 +35,7 @@ async def test_renewals_follow_one_another() -> None:
     outcomes = await asyncio.gather(*(renew() for _ in range(3)), return_exceptions=True)
     assert sorted(begun) == [False, False, True]
     assert [type(each) for each in outcomes] == [AuthenticationError, type(None), type(None)]
-    assert refusals.are_pending
+    assert refusals.refusing
 
 
 async def test_renewals_that_take_long_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

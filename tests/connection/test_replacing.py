@@ -28,10 +28,10 @@ def replacement(loop: asyncio.AbstractEventLoop, connections: dict[Any, tuple[st
     return Replacement(loop, connections, Refusals(loop, random.Random(1)), log_of("tests"))
 
 
-async def refused(refusals: Refusals) -> None:
+async def refused(refusals: Refusals, number: int = 3) -> None:
     """A broker refuses the credentials of an attempt."""
     with pytest.raises(AuthenticationError):
-        async with refusals.attempt(("third", 9092)) as attempt:
+        async with refusals.attempt((f"broker{number}", 9092)) as attempt:
             attempt.presented = refusals.changes
             raise AuthenticationError("no", reason="credentials", code=58)
 
@@ -104,6 +104,28 @@ async def test_a_refusal_from_before_is_none_of_the_new_certificates() -> None:
     replaced.opened(third, replaced.changes)
     await turns(3)
     second.departure.leave_when_answered.assert_called_once()
+    replaced.end()
+    await turns(2)
+
+
+async def test_one_broker_may_refuse_what_others_accept() -> None:
+    """The replacement goes on where the new credentials are proven; a second broker that refuses them ends it."""
+    connections: dict[Any, tuple[str, int]] = {waiting(): (f"broker{number}", 9092) for number in range(4)}
+    order = list(connections)
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    replaced = Replacement(asyncio.get_running_loop(), connections, refusals, log_of("tests"))
+    replaced.begin()
+    await turns(3)
+    connections[waiting()] = connections.pop(order[0])
+    replaced.opened(list(connections)[-1], replaced.changes)
+    await turns(3)
+    for number, is_next in ((1, True), (2, False)):
+        refusals._not_before = 0.0
+        await refused(refusals, number)
+        connections[waiting()] = connections.pop(order[number])
+        replaced.note()
+        await turns(5)
+        assert order[number + 1].departure.leave_when_answered.called is is_next
     replaced.end()
     await turns(2)
 

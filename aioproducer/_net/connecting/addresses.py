@@ -7,6 +7,7 @@ be dialed as often as there are callers; so all of them share the facts about an
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from functools import partial
@@ -21,7 +22,7 @@ from aioproducer._net.connecting.dialing import SOCKETS, Network, dial
 from aioproducer._net.connecting.refusals import Refusals
 from aioproducer._net.connecting.renewal import SessionRenewal
 from aioproducer._net.connecting.replacing import Replacement
-from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
+from aioproducer._net.connecting.security import PLAINTEXT, CredentialsChanged, SecurityProtocol
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.endpoint import Origin
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 # Reasons of an AuthenticationError that a person removes, and a store that cannot be read: seconds until the next attempt.
 _OF_IDENTITIES = frozenset(("certificate", "client_certificate", "server"))
 _BEHIND_AN_IDENTITY = 1.0
+_MOST_CHANGES = 3
 TELL_EVERY = 1.0
 WARN_EVERY = 10.0
 # Longer than any pause: an address that is dialed again after so long begins with the shortest.
@@ -142,15 +144,7 @@ class Addresses:
             self._require_open()
             setup_timeout = self._setup_timeout.after(address.failures, self._rng)
             try:
-                async with self._refusals.attempt(endpoint.address) as attempt:
-                    changes = self._replacement.changes
-                    connection = await dial(
-                        endpoint,
-                        self._config,
-                        self._security.in_turn(attempt),
-                        setup_timeout=setup_timeout,
-                        network=self._network,
-                    )
+                connection, changes = await self._dialed(endpoint, setup_timeout)
             except KafkaError as error:
                 self._led_to_nothing(address, _least_pause(error))
                 address.is_reached = False
@@ -178,6 +172,25 @@ class Addresses:
                 partial(self._security.authenticate, endpoint, connection.versions),
             )
         return connection
+
+    async def _dialed(self, endpoint: BrokerEndpoint, setup_timeout: float) -> tuple[Connection, int]:
+        """A connection, and the number of replacements before it was begun."""
+        # A provider of the user may change the credentials each time that it is asked for them.
+        for _ in range(_MOST_CHANGES):
+            with contextlib.suppress(CredentialsChanged):
+                async with self._refusals.attempt(endpoint.address) as attempt:
+                    changes = self._replacement.changes
+                    connection = await dial(
+                        endpoint,
+                        self._config,
+                        self._security.in_turn(attempt),
+                        setup_timeout=setup_timeout,
+                        network=self._network,
+                    )
+                    return connection, changes
+        raise BrokerUnavailableError(
+            f"the credentials were changed during each of {_MOST_CHANGES} attempts", broker=endpoint.name
+        )
 
     def replace_all(self) -> None:
         """Close each open connection after its answers; its user dials another one."""

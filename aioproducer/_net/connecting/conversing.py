@@ -20,6 +20,7 @@ import anyio
 
 from aioproducer._callers.own_thread import in_own_thread
 from aioproducer._net.connecting.connection.asking import ask
+from aioproducer._net.connecting.security import CredentialsChanged
 from aioproducer._state.connecting.dialogue import Ask, Await, Compute, Now
 from aioproducer.errors import BrokerUnavailableError, KafkaError
 
@@ -102,6 +103,9 @@ class _Holding:
         if isinstance(error, KafkaError):
             # A copy: an error that is raised collects a traceback with its frames.
             self._connection.close(copy.copy(error))
+        elif isinstance(error, CredentialsChanged):
+            # The requests in flight were answered before the first answer of the exchange.
+            self._connection.close()
         elif isinstance(error, Exception):
             why = str(error) if isinstance(error, TimeoutError) else type(error).__name__
             text = f"the connection was closed in the middle of an exchange: {why}"

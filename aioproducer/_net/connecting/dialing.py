@@ -21,7 +21,7 @@ import attrs
 
 from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._net.connecting.conversing import converse, in_a_thread
-from aioproducer._net.connecting.security import PLAINTEXT, SecurityProtocol
+from aioproducer._net.connecting.security import PLAINTEXT, CredentialsChanged, SecurityProtocol
 from aioproducer._state.connecting.allowed import require_allowed
 from aioproducer._state.connecting.dialogue import Dialogue
 from aioproducer._state.connecting.endpoint import BrokerEndpoint, joined
@@ -164,7 +164,7 @@ class Attempts:
         """
         try:
             return await self._ready(address, limit)
-        except (OSError, KafkaError):
+        except (OSError, KafkaError, CredentialsChanged):
             raise
         except Exception as error:  # noqa: BLE001  # see above
             kind = type(error).__name__

@@ -18,6 +18,7 @@ import anyio
 from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.conversing import converse_in_use
 from aioproducer._net.connecting.renewal_pacing import RenewalPacing
+from aioproducer._net.connecting.security import CredentialsChanged
 from aioproducer._net.log import log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer.errors import AuthenticationError, KafkaError, text_of
@@ -149,7 +150,7 @@ class SessionRenewal:
                         return None
                     renewed = await converse_in_use(
                         connection,
-                        attempt.presenting(authentication),
+                        attempt.presenting(authentication()),
                         timeout=self._timeout,
                         begin_within=until - self._loop.time(),
                     )
@@ -158,13 +159,13 @@ class SessionRenewal:
                 is_broken_off = connection.ending is not Ending.LEFT and bool(connection.authenticating)
                 connection.traffic.authentication_failures += is_broken_off
                 raise
+            except CredentialsChanged:
+                pass
             except Exception as error:  # noqa: BLE001  # without this task, the connection would outlive its session
                 if connection.gate.is_retired:
                     # It is being replaced, or its session has ended: it takes no further request.
                     return None
-                if not _is_of_another(error, attempt):
-                    connection.traffic.authentication_failures += 1
-                    self._warn(connection, error)
+                self._note(connection, error, attempt)
             else:
                 connection.traffic.reauthentications += 1
                 return renewed
@@ -173,6 +174,13 @@ class SessionRenewal:
             await self._until(min(until, self._loop.time() + _RETRIES.after(failures, self._rng)))
             failures += 1
         return None
+
+    def _note(self, connection: Connection, error: Exception, attempt: Attempt | None) -> None:
+        has_begun = attempt is not None and attempt.has_begun
+        connection.traffic.authentication_failures += has_begun
+        # Another attempt, for which this one has waited, tells its refusal itself.
+        if has_begun or not isinstance(error, AuthenticationError):
+            self._warn(connection, error)
 
     def _until_read(self, connection: Connection, session: AuthenticatedSession) -> float:
         """The time until which requests are written while there is no next session: all are read before the end of this one.
@@ -202,11 +210,6 @@ class SessionRenewal:
 
     async def _until(self, due: float) -> None:
         await anyio.sleep(max(0.0, due - self._loop.time()))
-
-
-def _is_of_another(error: Exception, attempt: Attempt | None) -> bool:
-    """Whether a broker refused another attempt, which counts and is told there, while this one waited."""
-    return isinstance(error, AuthenticationError) and (attempt is None or not attempt.has_begun)
 
 
 def _cancel(task: asyncio.Task[None], _connection: Connection) -> None:

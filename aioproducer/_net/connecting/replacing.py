@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.connecting.refusals import Refusals
@@ -27,8 +27,8 @@ _PROOF_WITHIN: Final = 30.0
 class Replacement:
     """Closes connections, each after its answers. Its user opens the next one, with the new settings.
 
-    `open_connections` are those of the producer, by their addresses. Where a broker refuses the new credentials, the remaining
-    connections stay open: they are of use until their sessions end.
+    `open_connections` are those of the producer, by their addresses. Where a broker refuses the credentials, the remaining
+    connections stay open until another one accepts them: they are of use until their sessions end.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class Replacement:
         self._refusals = refusals
         self._log = log
         self._former: list[Connection] = []
-        # How often a replacement has begun, and how often brokers had refused the credentials before the newest.
+        # How often a replacement has begun, and the addresses that refused the credentials before the newest.
         self.changes = 0
-        self._refused_before = 0
+        self._refused_before: frozenset[tuple[str, int]] = frozenset()
         # Their number when a connection was opened that began after the newest.
         self._proven = 0
         self._changed = asyncio.Event()
@@ -54,7 +54,7 @@ class Replacement:
     def begin(self) -> None:
         """Replace all connections that are open now; returns at once. A second call replaces those of the first one as well."""
         self.changes += 1
-        self._refused_before = self._refusals.total
+        self._refused_before = frozenset(self._refusals.refusing)
         # The newest used one first: it is the first to have a successor, which shows whether brokers accept the new credentials.
         self._former = sorted(self._open, key=attrgetter("last_used"), reverse=True)
         self._go_on()
@@ -65,6 +65,7 @@ class Replacement:
             self._proven = changes
         else:
             self._former.append(connection)
+        if self._former:
             self._go_on()
         self.note()
 
@@ -80,6 +81,10 @@ class Replacement:
 
     async def _run(self) -> None:
         while self._former:
+            if self._is_refused():
+                count = sum(not connection.closed for connection in self._former)
+                self._log.warning("the credentials are refused: %d open connections stay as they are", count)
+                return
             connection = self._former.pop(0)
             if connection.closed:
                 continue
@@ -91,12 +96,6 @@ class Replacement:
             if self._former and not self._is_proven():
                 with anyio.move_on_after(_PROOF_WITHIN):
                     await self._until(self._is_proven)
-            if self._former and self._is_refused():
-                self._log.warning(
-                    "a broker refuses the new credentials: %d open connections stay as they are",
-                    _count(self._former),
-                )
-                self._former.clear()
 
     def note(self) -> None:
         """A connection was opened, has ended, or could not be opened."""
@@ -118,9 +117,9 @@ class Replacement:
         return self._proven == self.changes or self._is_refused()
 
     def _is_refused(self) -> bool:
-        """Whether the newest attempt was refused. A refusal from before a change of certificates has nothing to do with it."""
-        return self._refusals.are_pending and self._refusals.total > self._refused_before
+        """Whether brokers refuse the credentials: one of them, or two where another one has accepted them.
 
-
-def _count(connections: Iterable[Connection]) -> int:
-    return sum(not connection.closed for connection in connections)
+        Refusals from before a change of certificates have nothing to do with it.
+        """
+        refusing = self._refusals.refusing - self._refused_before
+        return len(refusing) > (self._proven == self.changes)

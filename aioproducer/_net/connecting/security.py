@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -22,7 +21,7 @@ __all__ = ["PLAINTEXT", "CredentialsChanged", "SecurityProtocol"]
 
 
 class CredentialsChanged(Exception):  # noqa: N818  # not an error: the authentication begins again
-    """The program changed the credentials before this authentication presented the former ones."""
+    """The program changed the credentials during this authentication: it begins again, on another connection."""
 
 
 def _ignore(_config: ProducerConfig) -> None:
@@ -38,8 +37,8 @@ class SecurityProtocol:
     """The security protocol of all connections of a producer.
 
     `tls_context` is awaited for each new connection, because certificates change while a producer runs. Without it,
-    connections are not encrypted. `authenticate` starts the dialogue of each authentication; it raises CredentialsChanged before
-    its first request if others are to be presented. Without it, there is none.
+    connections are not encrypted. `authenticate` starts the dialogue of each authentication; it raises CredentialsChanged
+    in place of the next message if others are to be presented. Without it, there is none.
     `adopt_credentials` makes later ones use those of another configuration. `reload_certificates` makes the TLS context again:
     ConfigurationError if it cannot be made; the former one stays in use then.
     """
@@ -58,7 +57,7 @@ class SecurityProtocol:
             return self
 
         def waiting(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
-            return attempt.presenting(partial(authenticate, endpoint, versions))
+            return attempt.presenting(authenticate(endpoint, versions))
 
         return attrs.evolve(self, authenticate=waiting)
 

@@ -18,7 +18,7 @@ from aioproducer._net.securing.sources import source_of
 from aioproducer._net.tls.reloading import ReloadedContext
 from aioproducer._state.connecting.authentication import SaslExchange, authentication
 from aioproducer._state.connecting.dialogue import Await
-from aioproducer.errors import AuthenticationError, ConfigurationError
+from aioproducer.errors import AuthenticationError, ConfigurationError, KafkaError
 from aioproducer.security.sasl.mechanisms import MECHANISMS, Mechanism
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ def _authenticate(
 ) -> Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]]:
     def authenticate(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
         source = credentials.present
+        require_present = partial(credentials.require_present, source)
         presented: list[Any] = []
 
         def exchange() -> SaslExchange:
@@ -124,7 +125,7 @@ def _authenticate(
             yield from mechanism.exchange(presented[0])
 
         try:
-            return (yield from authentication(mechanism.name, exchange(), versions))
+            return (yield from authentication(mechanism.name, exchange(), versions, require_present))
         except AuthenticationError as error:
             if error.reason == "credentials" and presented:
                 source.refused(presented[0])
@@ -149,12 +150,21 @@ class _Credentials:
         with anyio.CancelScope() as scope:
             self._requests.add(scope)
             try:
+                self.require_present(source)
                 given = await source.given(endpoint)
+            except KafkaError:
+                self.require_present(source)
+                raise
             finally:
                 self._requests.discard(scope)
-            if source is self.present:
-                return given
+            self.require_present(source)
+            return given
         raise CredentialsChanged
+
+    def require_present(self, source: CredentialSource) -> None:
+        """CredentialsChanged if this is a former source."""
+        if source is not self.present:
+            raise CredentialsChanged
 
     def adopt(self, config: ProducerConfig) -> None:
         """Use the credentials of this configuration, which has the same mechanism."""

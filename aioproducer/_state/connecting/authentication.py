@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any, TypeAlias
 
@@ -27,12 +27,20 @@ _WITH_SASL_AUTHENTICATE = 1
 _MOST_ROUNDS = 10
 
 
+def _nothing() -> None:
+    pass
+
+
 def authentication(
-    mechanism: str, exchange: SaslExchange, versions: BrokerVersions
+    mechanism: str,
+    exchange: SaslExchange,
+    versions: BrokerVersions,
+    before_message: Callable[[], None] = _nothing,
 ) -> Dialogue[AuthenticatedSession]:
     """Authenticate by this mechanism; no other mechanism that the broker offers is used.
 
     The steps of the exchange before its first message, such as getting a token, come before the first request.
+    `before_message` is called before each message of the mechanism; an error of it ends the authentication.
     """
     version = versions.choose(SASL_AUTHENTICATE)
     with closing(exchange):
@@ -41,6 +49,7 @@ def authentication(
         for _round in range(_MOST_ROUNDS):
             if question is None:
                 raise _unproven("the mechanism ended before the broker answered", mechanism, versions)
+            before_message()
             written_at = yield from Now()
             answer = decode_response(SaslAuthenticateResponse, version, (yield from question))[1]
             _check(answer, mechanism, versions)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from aioproducer.testing import unsecured_token
+from aioproducer.testing import certificates, unsecured_token
 from tests.simulation.access import USER, Access
 from tests.simulation.world import World, simulate
 
@@ -217,3 +217,189 @@ def test_a_former_provider_of_tokens_that_hangs_does_not_delay_a_new_one() -> No
         assert world.now - began < 0.5
 
     simulate(play, 1, access=access, history=100_000)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"])
+def test_a_burst_after_a_quiet_night_presents_a_refused_password_once(mechanism: str) -> None:
+    """The user was deleted meanwhile and comes back: the refusals of one moment are one, and the pause is a second."""
+    access = Access(mechanism, session=None, token=3_600.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 12)
+        producer = world.producer(
+            linger_ms=0, delivery_timeout_ms=20_000, max_block_ms=300_000, connections_max_idle_ms=60_000
+        )
+        await producer.start()
+        await send_to_each(world, producer, range(12))
+        await producer.flush()
+        await asyncio.sleep(300.0)
+        assert producer.health().connected_brokers <= 1
+        before = authentications(world)
+        refusing = world.kafka.faults.sasl(1, times=None)
+        slow = world.kafka.faults.delay(0.3, api="SaslAuthenticate", times=None)
+        sending = asyncio.ensure_future(send_to_each(world, producer, range(12)))
+        await asyncio.sleep(0.9)
+        assert authentications(world) - before == 1
+        refusing.heal()
+        slow.heal()
+        began = world.now
+        for delivery in await sending:
+            await delivery
+        assert world.now - began < 2.0
+
+    simulate(play, 1, access=access, brokers=12, history=100_000)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("silent", "session"), [(12, 10.0), (12, 60.0), (30, 10.0)])
+def test_a_renewal_does_not_wait_behind_brokers_that_do_not_answer(
+    silent: int, session: float, seed: int
+) -> None:
+    """One refuses, many get the credentials and say nothing: two others are never disturbed, but for the ends of sessions."""
+    access = Access("PLAIN", session=session, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        brokers = silent + 3
+        world.kafka.create_topic(TOPIC, brokers)
+        producer = patient_producer(world)
+        await producer.start()
+        places = leaders(world, brokers)
+        await send_to_each(world, producer, places.values())
+        await producer.flush()
+        world.kafka.faults.sasl(1, broker=3, times=None)
+        for broker in range(4, brokers + 1):
+            world.kafka.faults.delay(3_600.0, api="SaslAuthenticate", broker=broker, times=None)
+        for broker in range(3, brokers + 1):
+            world.kafka.faults.drop_connections(broker)
+        for _ in range(150):
+            await send_to_each(world, producer, [places[broker] for broker in range(3, brokers + 1)])
+            began = world.now
+            for delivery in await send_to_each(world, producer, [places[1], places[2]]):
+                await delivery
+            assert world.now - began < 10.0
+            await asyncio.sleep(1.0)
+        world.kafka.faults.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, seed, access=access, brokers=silent + 3, history=400_000)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("silent", "seconds"), [(3, 10.0), (12, 12.0), (30, 22.0)])
+def test_new_credentials_pass_brokers_that_do_not_answer(silent: int, seconds: float, seed: int) -> None:
+    """Several in a row hold up the others ever less: all connections are lost, and none of the new ones is proven."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        brokers = silent + 2
+        world.kafka.create_topic(TOPIC, brokers)
+        producer = patient_producer(world)
+        await producer.start()
+        places = leaders(world, brokers)
+        await send_to_each(world, producer, places.values())
+        await producer.flush()
+        for broker in range(3, brokers + 1):
+            world.kafka.faults.delay(3_600.0, api="SaslAuthenticate", broker=broker, times=None)
+        for broker in places:
+            world.kafka.faults.drop_connections(broker)
+        healthy, *_ = await send_to_each(world, producer, [places[broker] for broker in sorted(places)])
+        producer.set_credentials(password="first")
+        began = world.now
+        await healthy
+        assert world.now - began < seconds
+        world.kafka.faults.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, seed, access=access, brokers=silent + 2, history=400_000)
+
+
+@pytest.mark.parametrize("step", ["ApiVersions", "SaslHandshake", "SaslAuthenticate"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_former_password_is_not_presented_after_a_change(mechanism: str, step: str) -> None:
+    """Twelve connections wait for an answer meanwhile. The step of SCRAM that proves the password is its second message."""
+    access = Access(mechanism, session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 12)
+        producer = patient_producer(world)
+        await producer.start()
+        await send_to_each(world, producer, range(12))
+        await producer.flush()
+        before = authentications(world)
+        slow = world.kafka.faults.delay(0.5, api=step, times=None)
+        for broker in range(1, 13):
+            world.kafka.faults.drop_connections(broker)
+        deliveries = await send_to_each(world, producer, range(12))
+        await asyncio.sleep(0.3)
+        # These messages are on their way to a broker.
+        sent = authentications(world) - before
+        access.password = "second"
+        world.kafka.users["alice"] = "second"
+        producer.set_credentials(password="second")
+        began = world.now
+        for delivery in deliveries:
+            await delivery
+        assert world.now - began < 15.0
+        slow.heal()
+        refused = sum(one.authentication_failures for one in producer.stats().connections)
+        on_their_way = sent if step == "SaslAuthenticate" and mechanism == "PLAIN" else 0
+        assert refused <= on_their_way
+
+    simulate(play, 1, access=access, brokers=12, history=100_000)
+
+
+@pytest.mark.parametrize("quiet", [5.0, 20.0, 60.0])
+def test_one_broker_that_refuses_does_not_stop_the_replacement_of_the_others(quiet: float) -> None:
+    """Neither with new certificates nor with new credentials, which others accept."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+    authority = certificates()
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 12)
+        producer = patient_producer(
+            world, security_protocol="SASL_SSL", ssl_truststore_certificates=authority.authority
+        )
+        await producer.start()
+        await send_to_each(world, producer, range(12))
+        await producer.flush()
+        refusing = world.kafka.faults.sasl(1, broker=2, times=None)
+        world.kafka.faults.drop_connections(2)
+        await send_for(world, producer, quiet)
+        for change in ("certificates", "credentials"):
+            connects = {one.broker: one.connects for one in producer.stats().connections}
+            if change == "certificates":
+                await producer.reload_certificates()
+            else:
+                producer.set_credentials(password="first")
+            await send_for(world, producer, 60.0)
+            now = {one.broker: one.connects for one in producer.stats().connections}
+            replaced = sum(now[broker] > connects[broker] for broker in now)
+            assert replaced >= 11
+        refusing.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=12, history=400_000, tls=authority.broker_context())
+
+
+def patient_producer(world: World, **settings: Any) -> Any:
+    """A producer whose records and connections have the time limits of Java."""
+    return world.producer(
+        linger_ms=0,
+        delivery_timeout_ms=600_000,
+        max_block_ms=300_000,
+        request_timeout_ms=30_000,
+        socket_connection_setup_timeout_ms=10_000,
+        socket_connection_setup_timeout_max_ms=30_000,
+        **settings,
+    )
+
+
+async def send_for(world: World, producer: Any, seconds: float) -> None:
+    """A record to each broker, twice a second."""
+    until = world.now + seconds
+    while world.now < until:
+        await send_to_each(world, producer, range(12))
+        await asyncio.sleep(0.5)

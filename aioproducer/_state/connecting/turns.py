@@ -1,0 +1,148 @@
+"""The order of authentications whose credentials may be wrong: many wrong attempts may lock the account.
+
+For a second after a broker has accepted the credentials, attempts are free. Later the first one goes ahead, and the others
+follow it after half a second. After a refusal, or a change of the credentials, there is one at a time until the next success.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import attrs
+
+__all__ = ["Turn", "Turns"]
+
+_SURE: Final = 1.0
+_LEAD: Final = 0.5
+_MOST_LEAD: Final = 1.5
+# One broker that does not answer holds up the others for so long. Several in a row hold them up ever less.
+_UNANSWERED: Final = 3.0
+_LEAST_UNANSWERED: Final = 0.5
+
+
+@attrs.define(eq=False)
+class Turn:
+    """One attempt at an address. `patience`: the seconds that it may wait behind others that are not known to be refused."""
+
+    address: tuple[str, int]
+    patience: float = math.inf
+    # Its address has refused, or has not answered: it lets others go first, which may be accepted.
+    is_late: bool = False
+    asked_at: float = math.inf
+    began_at: float = -math.inf
+
+
+class Turns:
+    """The turns of all addresses."""
+
+    def __init__(self) -> None:
+        self.is_one_at_a_time = False
+        self._sure_until = -math.inf
+        self._holder: Turn | None = None
+        # Turns that have ended one after the other without an answer.
+        self._unanswered = 0
+        self._late: set[tuple[str, int]] = set()
+        self._asking: list[Turn] = []
+        # When an address asked first since its last turn: a connection that is given up meanwhile keeps its place.
+        self._asked_at: dict[tuple[str, int], float] = {}
+        # Attempts under way at addresses that are not late.
+        self._first_attempts = 0
+
+    def is_free(self, now: float) -> bool:
+        """Whether attempts need no turn."""
+        return not self.is_one_at_a_time and now < self._sure_until
+
+    def begin(self, address: tuple[str, int], patience: float) -> Turn:
+        """An attempt begins. It asks for its turn when it is about to present the credentials."""
+        turn = Turn(address, patience, address in self._late)
+        self._first_attempts += not turn.is_late
+        return turn
+
+    def end(self, turn: Turn) -> None:
+        """The attempt is over."""
+        self._first_attempts -= not turn.is_late
+        if self._holder is turn:
+            self._no_answer(turn)
+            self._holder = None
+
+    def ask(self, turn: Turn, now: float) -> None:
+        """The attempt waits for its turn."""
+        turn.asked_at = now
+        self._asked_at.setdefault(turn.address, now)
+        self._asking.append(turn)
+
+    def wait(self, turn: Turn, now: float) -> float:
+        """Seconds until it may have its turn; infinite while others go first."""
+        if self.is_free(now):
+            return 0.0
+        is_next = turn is min(self._asking, key=self._rank)
+        if not self.is_one_at_a_time:
+            at_last = turn.asked_at + min(_MOST_LEAD, turn.patience)
+            return (min(self._free_at(), at_last) if is_next else at_last) - now
+        if not is_next:
+            return math.inf
+        first = turn.asked_at + _UNANSWERED if turn.is_late and self._first_attempts else -math.inf
+        return max(self._free_at(), first) - now
+
+    def leave(self, turn: Turn) -> None:
+        """It does not wait any more."""
+        self._asking.remove(turn)
+
+    def take(self, turn: Turn, now: float) -> None:
+        """It presents the credentials now."""
+        turn.began_at = now
+        self._asked_at.pop(turn.address, None)
+        if self.is_free(now):
+            return
+        if self._holder is not None:
+            self._no_answer(self._holder)
+        self._holder = turn
+
+    def accepted(self, turn: Turn, now: float) -> None:
+        """A broker has accepted the credentials."""
+        self.is_one_at_a_time = False
+        self._sure_until = now + _SURE
+        self._late.discard(turn.address)
+        self._answered(turn)
+
+    def refused(self, turn: Turn, *, is_known: bool) -> None:
+        """A broker has refused the credentials. `is_known`: it is the only one that does."""
+        if not is_known:
+            self.is_one_at_a_time = True
+        self._late.add(turn.address)
+        self._answered(turn)
+
+    def changed(self) -> None:
+        """The credentials have changed."""
+        self.is_one_at_a_time = True
+        self._holder = None
+        self._unanswered = 0
+        self._late.clear()
+        self._asked_at.clear()
+
+    def forget(self, address: tuple[str, int]) -> None:
+        """This address is not used any more."""
+        self._late.discard(address)
+        self._asked_at.pop(address, None)
+
+    def _answered(self, turn: Turn) -> None:
+        self._unanswered = 0
+        if self._holder is turn:
+            self._holder = None
+
+    def _no_answer(self, turn: Turn) -> None:
+        if self.is_one_at_a_time:
+            self._unanswered += 1
+            self._late.add(turn.address)
+
+    def _free_at(self) -> float:
+        if self._holder is None:
+            return -math.inf
+        if not self.is_one_at_a_time:
+            return self._holder.began_at + _LEAD
+        shorter = _UNANSWERED * 0.5 ** max(0, self._unanswered - 1)
+        return self._holder.began_at + max(_LEAST_UNANSWERED, shorter)
+
+    def _rank(self, turn: Turn) -> tuple[bool, float]:
+        return turn.is_late, self._asked_at.get(turn.address, turn.asked_at)

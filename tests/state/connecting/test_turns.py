@@ -1,0 +1,163 @@
+"""The order of authentications: free behind a success, one behind the other where the credentials may be wrong."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from aioproducer._state.connecting.turns import Turn, Turns
+
+
+def place(number: int) -> tuple[str, int]:
+    """The address of a broker."""
+    return ("broker", number)
+
+
+def asking(turns: Turns, number: int, now: float = 100.0, patience: float = math.inf) -> Turn:
+    """An attempt at this broker that asks for its turn."""
+    turn = turns.begin(place(number), patience)
+    turns.ask(turn, now)
+    return turn
+
+
+def present(turns: Turns, turn: Turn, now: float) -> Turn:
+    """It has its turn."""
+    assert turns.wait(turn, now) <= 0
+    turns.leave(turn)
+    turns.take(turn, now)
+    return turn
+
+
+def one_at_a_time() -> Turns:
+    """New credentials."""
+    turns = Turns()
+    turns.changed()
+    return turns
+
+
+def test_the_first_goes_ahead_and_the_others_follow() -> None:
+    """No broker has refused the credentials: half a second between two of them, and 1.5 at most for all."""
+    turns = Turns()
+    first, second, third = (asking(turns, number) for number in range(3))
+    present(turns, first, 100.0)
+    assert turns.wait(second, 100.0) == pytest.approx(0.5)
+    assert turns.wait(third, 100.0) == pytest.approx(1.5)
+    present(turns, second, 100.5)
+    assert turns.wait(third, 100.5) == pytest.approx(0.5)
+
+
+def test_a_success_frees_all_for_a_second() -> None:
+    """Also those that ask later. After it, one goes ahead again."""
+    turns = Turns()
+    first, second = asking(turns, 1), asking(turns, 2)
+    turns.accepted(present(turns, first, 100.0), 100.1)
+    assert turns.wait(second, 100.1) == 0
+    assert turns.is_free(101.0)
+    third = present(turns, asking(turns, 3, 101.0), 101.0)
+    present(turns, asking(turns, 4, 101.05), 101.05)
+    assert not turns.is_free(101.2)
+    turns.leave(second)
+    present(turns, asking(turns, 5, 101.2), 101.2)
+    assert turns.wait(asking(turns, 6, 101.2), 101.2) == pytest.approx(0.5)
+    turns.end(third)
+
+
+def test_an_attempt_with_little_time_waits_for_less() -> None:
+    """A renewal before the end of its session."""
+    turns = Turns()
+    present(turns, asking(turns, 1), 100.0)
+    assert turns.wait(asking(turns, 2, patience=0.2), 100.0) == pytest.approx(0.2)
+
+
+def test_behind_a_refusal_there_is_one_at_a_time() -> None:
+    """Patience or not; the next success ends it."""
+    turns = Turns()
+    turns.refused(present(turns, asking(turns, 1), 100.0), is_known=False)
+    first, second = asking(turns, 2, patience=0.1), asking(turns, 3, patience=0.1)
+    present(turns, first, 100.0)
+    assert turns.wait(second, 102.0) == pytest.approx(1.0)
+    turns.accepted(first, 102.0)
+    assert turns.wait(second, 102.0) == 0
+
+
+def test_a_refusal_that_is_known_holds_up_nobody() -> None:
+    """The address refuses what others accept."""
+    turns = Turns()
+    turns.accepted(present(turns, asking(turns, 1), 100.0), 100.0)
+    turns.refused(present(turns, asking(turns, 2), 100.0), is_known=True)
+    assert turns.is_free(100.5)
+
+
+def test_brokers_that_do_not_answer_hold_up_the_others_ever_less() -> None:
+    """Three seconds each for two of them; an answer begins the count again."""
+    turns = one_at_a_time()
+    waiting = [asking(turns, number) for number in range(8)]
+    now, seconds = 100.0, []
+    for turn in waiting[:6]:
+        wait = max(0.0, turns.wait(turn, now))
+        seconds.append(wait)
+        now += wait
+        present(turns, turn, now)
+    assert seconds == pytest.approx([0.0, 3.0, 3.0, 1.5, 0.75, 0.5])
+    turns.refused(waiting[5], is_known=False)
+    present(turns, waiting[6], now)
+    assert turns.wait(waiting[7], now) == pytest.approx(3.0)
+
+
+def test_an_attempt_that_ends_in_its_turn_gives_it_up() -> None:
+    """Its connection was lost, for example."""
+    turns = one_at_a_time()
+    first, second = asking(turns, 1), asking(turns, 2)
+    present(turns, first, 100.0)
+    assert turns.wait(second, 100.0) > 0
+    turns.end(first)
+    present(turns, second, 100.0)
+
+
+def test_the_oldest_is_next_also_if_it_was_given_up_meanwhile() -> None:
+    """A connection that waits for longer than its time limit is opened again, and keeps its place."""
+    turns = one_at_a_time()
+    first = present(turns, asking(turns, 1), 100.0)
+    second = asking(turns, 2, 101.0)
+    third = asking(turns, 3, 101.5)
+    turns.leave(second)
+    turns.end(second)
+    again = asking(turns, 2, 102.0)
+    turns.end(first)
+    assert turns.wait(third, 102.0) == math.inf
+    present(turns, again, 102.0)
+
+
+@pytest.mark.parametrize("has_refused", [True, False])
+def test_an_address_that_was_not_accepted_lets_others_go_first(*, has_refused: bool) -> None:
+    """Those that ask, and for three seconds those that are on their way."""
+    turns = one_at_a_time()
+    first = present(turns, asking(turns, 1), 100.0)
+    if has_refused:
+        turns.refused(first, is_known=False)
+    turns.end(first)
+    late = asking(turns, 1, 101.0)
+    assert turns.wait(late, 101.0) <= 0
+    on_its_way = turns.begin(place(2), math.inf)
+    assert turns.wait(late, 101.0) == pytest.approx(3.0)
+    turns.ask(on_its_way, 102.0)
+    assert turns.wait(late, 102.0) == math.inf
+    present(turns, on_its_way, 102.0)
+
+
+def test_new_credentials_make_no_address_late() -> None:
+    """The refusals and silences were those of the former ones."""
+    turns = one_at_a_time()
+    turns.refused(present(turns, asking(turns, 1), 100.0), is_known=False)
+    turns.changed()
+    assert not turns.begin(place(1), math.inf).is_late
+
+
+def test_an_address_that_is_not_used_any_more_is_forgotten() -> None:
+    """Brokers come and go."""
+    turns = one_at_a_time()
+    first = asking(turns, 1)
+    turns.refused(present(turns, first, 100.0), is_known=False)
+    turns.forget(place(1))
+    assert not turns.begin(place(1), math.inf).is_late
