@@ -86,7 +86,7 @@ SECURITY: Final = (
         "        self.is_one_at_a_time = True\n        self._holder = None\n",
         "        self.is_one_at_a_time = False\n        self._holder = None\n",
         "After a correction that is wrong as well, each broker is asked at the same moment, and the account is locked.",
-        f"{_REFUSED}::test_new_credentials_are_tried_once_as_well",
+        f"{_TURNS}::test_brokers_that_do_not_answer_hold_up_the_others_ever_less",
     ),
     _mutant(
         "refused-token-is-kept",
