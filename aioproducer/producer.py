@@ -17,7 +17,7 @@ from aioproducer._callers.owners import Owner, Scope
 from aioproducer._callers.refusals import THROUGH, refusal_of
 from aioproducer._callers.threads import run_in_loop
 from aioproducer._calls.credentials import CredentialCalls
-from aioproducer._calls.lifecycle import FORKED, K_contra, Lifecycle, V_contra, ended
+from aioproducer._calls.lifecycle import K_contra, Lifecycle, V_contra, ended
 from aioproducer._calls.outlets import OutletCalls
 from aioproducer._calls.telemetry import TelemetryCalls
 from aioproducer._calls.transactions import TransactionCalls
@@ -25,7 +25,7 @@ from aioproducer._core import BatchDelivery, Delivery, Sending, sending_of
 from aioproducer._deferred import deferred
 from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.stream import Letters
-from aioproducer._net.observing.not_running import health_without_engine
+from aioproducer._net.observing.not_running import FORKED, health_without_engine
 from aioproducer._state.admission.checking import checked_timeout, checked_topic
 from aioproducer.config import BootstrapServers, ConfigProvider, ProducerConfig, Settings
 from aioproducer.errors import (
@@ -394,7 +394,9 @@ class Producer(
         if engine is None:
             return health_without_engine(self._state)
         assert self._intake is not None  # noqa: S101  # made with the engine
-        return running.health_of(engine, self._intake, self._state, self._cause)
+        return running.health_of(
+            engine, self._intake, self._state, self._cause, is_forked=not self._same_process()
+        )
 
     def __repr__(self) -> str:
         if not hasattr(

@@ -83,7 +83,7 @@ class ProducerCollector(Collector):
             raise ValueError(f"namespace is not the beginning of a metric name: {namespace!r}")
         self._namespace = namespace
         self._label_names = ("client_id", *map(_checked_label, labels))
-        self._label_values = tuple(map(str, labels.values()))
+        self._label_values = tuple(map(_checked_value, labels.values()))
         self._topics = TopicNames(topics, max_topics)
         self._producers = Producers()
         for producer in producers:
@@ -160,3 +160,13 @@ def _checked_label(name: str) -> str:
     if name in _OUR_LABELS:
         raise ValueError(f"the label {name!r} is one of aioproducer's own")
     return name
+
+
+def _checked_value(value: object) -> str:
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # A page with it could not be written, and has the metrics of the whole program.
+        raise ValueError(f"the value of a label cannot be written in UTF-8: {text!r}") from None
+    return text

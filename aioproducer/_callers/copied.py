@@ -23,5 +23,8 @@ def retried(read: Callable[[], T]) -> T:
     while True:
         try:
             return read()
+        except RecursionError:
+            # A RuntimeError as well: the stack of the caller has no room, and no later attempt has any.
+            raise
         except RuntimeError:
             continue

@@ -17,6 +17,7 @@ from aioproducer._callers.loading import load
 from aioproducer._callers.owners import TaskOwners
 from aioproducer._core import Clock, SendPath
 from aioproducer._deferred import deferred
+from aioproducer._net.observing.not_running import FORKED
 from aioproducer._state.admission.checking import checked_timeout
 from aioproducer.config import ProducerConfig, require_config
 from aioproducer.errors import KafkaError, StateError
@@ -58,7 +59,6 @@ STARTED_ONCE = (
     "the producer was closed, and can be started once only: create a new one where it is started, not at module level "
     "(Producer.from_config(producer.config) has the same settings)"
 )
-FORKED = "this process was forked after the producer was started: create a new one in the child"
 
 os.register_at_fork(after_in_child=_core.forked) if hasattr(os, "register_at_fork") else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
 import weakref
 from collections import deque
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from aioproducer._metrics.locks import ForkSafeLock
 from aioproducer._metrics.readings import Counts, gauges_of, merged
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ class Producers:
     removed leaves those of that moment; the `client_id` is not shown while all of its producers are removed.
     """
 
-    def __init__(self, lock: threading.RLock | None = None) -> None:
+    def __init__(self, lock: ForkSafeLock | None = None) -> None:
         self._clients: dict[str, _Client] = {}
         # Last statistics, from finalizers: these run in any thread, and in the middle of any call.
         self._last: deque[tuple[_Member, Stats | None]] = deque()
         # Reentrant: a finalizer of the program may call add() or remove().
-        self._lock = threading.RLock() if lock is None else lock
+        self._lock = ForkSafeLock() if lock is None else lock
         self._logged_at = -math.inf
 
     def add(self, producer: Producer[Any, Any], topics: TopicNames) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import weakref
 from collections import Counter
 from collections.abc import Collection
@@ -16,6 +15,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from aioproducer import __version__
 from aioproducer._callers.copied import copied
+from aioproducer._metrics.locks import ForkSafeLock
 from aioproducer._metrics.producers import Producers
 from aioproducer._metrics.table import Kind
 from aioproducer._metrics.topic_names import TopicNames
@@ -208,11 +208,11 @@ def _meter_of(provider: MeterProvider | None) -> Meter:
 
 
 # For the making of instruments. Their callbacks, which run under locks of the SDK, never take it.
-_making = threading.Lock()
+_making = ForkSafeLock()
 # For the producers. Reentrant: a finalizer of the program may make or close `Metrics`.
-_lock = threading.RLock()
+_lock = ForkSafeLock()
 # For the messages: producers of several loops have one series. Reentrant: a finalizer may report batches.
-_counting = threading.RLock()
+_counting = ForkSafeLock()
 _observables: weakref.WeakKeyDictionary[MeterProvider, Observables] = weakref.WeakKeyDictionary()
 # Those of the program's own provider, which may be set later.
 _observables_of_program: list[Observables] = []

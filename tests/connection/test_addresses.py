@@ -23,7 +23,7 @@ from tests.ports import unused_port
 
 Listen: TypeAlias = Callable[..., Awaitable[Peer]]
 
-HINT = "this address comes from the cluster (advertised.listeners), not from bootstrap_servers"
+HINT = "this address was told by the cluster (advertised.listeners), not by bootstrap_servers"
 
 
 async def serve(wire: Wire) -> None:

@@ -6,11 +6,13 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aioproducer import ConfigurationError, Producer, ProducerConfig, RecordError, StateError
+from aioproducer._net.diagnosing import questions
 from aioproducer._net.diagnosing.opening import Door
 from aioproducer.doctor import Examination, Status, examine, refused
 from aioproducer.testing import EmbeddedKafka
@@ -252,6 +254,26 @@ async def test_the_clock_of_the_controller(ahead: float, status: str) -> None:
         check = one(await examined(kafka.bootstrap_servers), "clock")
     assert check.status == status
     assert check.detail["offset_seconds"] == pytest.approx(-ahead, abs=2)
+
+
+async def test_a_clock_that_is_set_during_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes back by a minute before the answer: the difference is that of the new time, and no duration is negative."""
+    back = 0.0
+
+    def set_it(answer: Any) -> Any:
+        nonlocal back
+        back = 60.0
+        return answer
+
+    now = time.time
+    monkeypatch.setattr(questions, "time", SimpleNamespace(time=lambda: now() - back))
+    async with EmbeddedKafka() as kafka:
+        kafka.faults.alter(set_it, api="DescribeQuorum")
+        report = await examined(kafka.bootstrap_servers)
+    check = one(report, "clock")
+    assert check.detail["offset_seconds"] == pytest.approx(-60, abs=2)
+    assert check.detail["margin_seconds"] >= 0
+    assert check.seconds >= 0
 
 
 async def test_an_older_cluster(kafka: EmbeddedKafka) -> None:

@@ -52,7 +52,7 @@ TELL_EVERY = 1.0
 WARN_EVERY = 10.0
 # Longer than any pause: an address that is dialed again after so long begins with the shortest.
 FORGET_AFTER = 60.0
-ONLY_ADVERTISED = "this address comes from the cluster (advertised.listeners), not from bootstrap_servers"
+ONLY_ADVERTISED = "this address was told by the cluster (advertised.listeners), not by bootstrap_servers"
 
 
 def _nothing(_connection: Connection) -> None:

@@ -149,13 +149,15 @@ class Questions:
         """The controller, its clock, and the reason where there is none (-1)."""
         if not any(map(_has_times, self._servers)):
             return -1, None, "the brokers do not tell it (DescribeQuorum v1, Kafka 3.3)"
-        written = time.time()
+        began = asyncio.get_running_loop().time()
         answer = await self.ask(
             DescribeQuorumRequest([TopicData(_QUORUM_TOPIC, [PartitionData(0)])]),
             DescribeQuorumResponse,
             limit,
         )
         answered = time.time()
+        # The clock may be set between: the length of the question is that of the loop's clock.
+        written = answered - (asyncio.get_running_loop().time() - began)
         partitions = [each for topic in answer.topics for each in topic.partitions]
         code = answer.error_code or (partitions[0].error_code if partitions else 0)
         if code or not partitions:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from aioproducer._net.observing.connections import THROTTLED
-from aioproducer._net.observing.not_running import NOT_RUNNING
+from aioproducer._net.observing.not_running import FORKED, NOT_RUNNING
 from aioproducer._net.observing.snapshot import connected_brokers, oldest_unacked, seconds_since
 from aioproducer._state.connecting.endpoint import address_text
 from aioproducer.errors import KafkaError, printable, text_of
@@ -24,16 +24,25 @@ MOST_PROBLEMS = 10
 # A stall of the loop is a problem for so many seconds.
 STALL_IS_RECENT = 60.0
 LONGEST_REASON = 200
+_IN_USE = frozenset(("running", "closing"))
 
 
-def health_of(engine: Engine, intake: Intake, state: str, cause: BaseException | None) -> Health:
-    """The result of `Producer.health()`; `cause`: the error that ended the producer."""
+def health_of(
+    engine: Engine, intake: Intake, state: str, cause: BaseException | None, *, is_forked: bool
+) -> Health:
+    """The result of `Producer.health()`; `cause`: the error that ended the producer.
+
+    `is_forked`: this process is a child of the one that started the producer, and cannot use it.
+    """
     now = engine.loop.time()
     tally = engine.tally
     nodes = engine.view.brokers.nodes
     unreachable = [node for node in nodes if engine.addresses.trouble_at(node.host, node.port) is not None]
     oldest = oldest_unacked(engine, intake, now)
-    is_served = len(unreachable) < len(nodes) and not _is_fenced(engine)
+    is_served = len(unreachable) < len(nodes) and not _is_fenced(engine) and not is_forked
+    found = (
+        iter((FORKED,)) if is_forked and state in _IN_USE else _problems(engine, state, cause, oldest, now)
+    )
     return Health(
         state=state,
         connected_brokers=connected_brokers(engine),
@@ -44,7 +53,7 @@ def health_of(engine: Engine, intake: Intake, state: str, cause: BaseException |
         last_error_seconds_ago=seconds_since(now, tally.last_error_at),
         live=state != "failed",
         ready=state == "running" and engine.cluster.known and is_served and not _is_late(engine, oldest),
-        problems=tuple(islice(_problems(engine, state, cause, oldest, now), MOST_PROBLEMS)),
+        problems=tuple(islice(found, MOST_PROBLEMS)),
         brokers_known=len(nodes),
         brokers_unreachable=len(unreachable),
     )

@@ -9,6 +9,7 @@ NOT_RUNNING = {
     "closing": "the producer is closing",
     "closed": "the producer is closed",
 }
+FORKED = "this process was forked after the producer was started: create a new one in the child"
 
 
 def health_without_engine(state: str) -> Health:

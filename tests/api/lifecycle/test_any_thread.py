@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from aioproducer import Health, Histogram, Producer, Stats
+from aioproducer._callers.copied import retried
 from aioproducer._state.batching.batch_deadlines import BatchDeadlines
 from aioproducer.testing import EmbeddedKafka
 from tests.api.support import LIMIT, until
@@ -212,3 +213,18 @@ async def test_a_queue_that_changes_while_it_is_read(
         monkeypatch.setattr(BatchDeadlines, "oldest_unacked", changes_once)
         assert producer.stats().oldest_unacked_seconds is None
     assert next(calls) >= 2
+
+
+def test_a_look_without_room_on_the_stack() -> None:
+    """It raises the RecursionError, as other calls do there: it was repeated without end."""
+    errors = [RuntimeError("changed size during iteration"), RecursionError(), RecursionError()]
+
+    def read() -> str:
+        if errors:
+            raise errors.pop(0)
+        return "read"
+
+    with pytest.raises(RecursionError):
+        retried(read)
+    errors[:] = [RuntimeError("changed size during iteration")]
+    assert retried(read) == "read"

@@ -183,6 +183,27 @@ async def test_after_fork(producer: Producer[Any, Any], kafka: EmbeddedKafka, na
     assert values(kafka) == [b"parent"]
 
 
+async def test_health_after_fork(producer: Producer[Any, Any]) -> None:
+    """A forked child cannot use the producer: it is not ready there, and the problem tells what to do."""
+
+    def check() -> None:
+        health = producer.health()
+        assert (health.live, health.ready) == (True, False)
+        assert health.problems == (
+            "this process was forked after the producer was started: create a new one in the child",
+        )
+
+    await producer.ready(LIMIT)
+    assert in_child(check) == 0
+    assert producer.health().ready
+    await producer.close()
+    assert in_child(lambda: _is_closed(producer)) == 0
+
+
+def _is_closed(producer: Producer[Any, Any]) -> None:
+    assert producer.health().problems == ("the producer is closed",)
+
+
 async def test_own_producer_after_fork(producer: Producer) -> None:
     """A forked child can make and start a producer of its own."""
     servers = [str(server) for server in producer.config.bootstrap_servers]

@@ -264,6 +264,7 @@ def test_namespace_and_labels() -> None:
         ({"labels": {"le": "x"}}, "aioproducer's own"),
         ({"labels": {"a-b": "x"}}, "not the name of a label"),
         ({"labels": {"__name__": "x"}}, "not the name of a label"),
+        ({"labels": {"site": "\ud800"}}, "UTF-8"),
         ({"max_topics": -1}, "max_topics"),
     ],
 )
