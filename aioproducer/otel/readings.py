@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from aioproducer._metrics.producers import MOST_FORMER_CLIENTS
 from aioproducer._metrics.readings import merge
 from aioproducer._metrics.table import METRICS, Kind, Metric
 from aioproducer.otel import names
 from aioproducer.otel.facts import server_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from aioproducer._metrics.producers import ClientReading
     from aioproducer.otel.facts import Attributes
 
     Values = dict[tuple[tuple[str, object], ...], float]
-    # By client id and broker.
-    Places = dict[tuple[str, str], str]
+    # By client id, then by broker.
+    Places = dict[str, dict[str, str]]
 
 # Histograms cannot be observed.
 OBSERVED: Final = tuple(metric for metric in METRICS if metric.kind is not Kind.HISTOGRAM)
@@ -57,11 +58,12 @@ def unit_of(metric: Metric) -> str:
     return "By" if "bytes" in words else _UNITS.get(metric.name, "{record}")
 
 
-def values_of(readings: Iterable[ClientReading], places: Places) -> dict[str, Values]:
+def values_of(readings: Sequence[ClientReading], places: Places) -> dict[str, Values]:
     """The values of each metric by their attributes. Those with equal attributes are one.
 
     `places`: the first address of each broker. The counters of a broker stay with it, as they would go back otherwise: the
-    connection for metadata moves from broker to broker, and a producer that is gone has no address any more.
+    connection for metadata moves from broker to broker, and a producer that is gone has no address any more. Of client ids that
+    are not shown, those of the newest `MOST_FORMER_CLIENTS` are kept.
     """
     values: dict[str, Values] = {}
     for reading in readings:
@@ -69,14 +71,19 @@ def values_of(readings: Iterable[ClientReading], places: Places) -> dict[str, Va
             found = values.setdefault(metric.name, {})
             key = tuple(attributes.items())
             found[key] = merge(metric, found[key], value) if key in found else value
+    shown = {reading.client_id for reading in readings}
+    hidden = [client_id for client_id in places if client_id not in shown]
+    for client_id in hidden[: max(0, len(hidden) - MOST_FORMER_CLIENTS)]:
+        del places[client_id]
     return values
 
 
 def _each(reading: ClientReading, places: Places) -> Iterator[tuple[Metric, Attributes, float]]:
     present = {labels[0]: labels[1] for name, labels in reading.gauges if name == "connection_up"}
-    first = {broker: places.setdefault((reading.client_id, broker), at) for broker, at in present.items()}
-    former = {broker: at for (client_id, broker), at in places.items() if client_id == reading.client_id}
-    for numbers, addresses in ((reading.counts.counters, former | first), (reading.gauges, present)):
+    first = places.setdefault(reading.client_id, {})
+    for broker, address in present.items():
+        first.setdefault(broker, address)
+    for numbers, addresses in ((reading.counts.counters, first), (reading.gauges, present)):
         for (name, labels), value in numbers.items():
             metric = _BY_NAME[name]
             attributes: Attributes = {names.CLIENT_ID: reading.client_id}

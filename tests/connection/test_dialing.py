@@ -16,7 +16,8 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from aioproducer._net.connecting.connection.asking import answer_to
-from aioproducer._net.connecting.dialing import SOFTWARE_VERSION, dial
+from aioproducer._net.connecting.dialing import SOCKETS, SOFTWARE_VERSION, dial
+from aioproducer._net.connecting.dialing import resolve as resolve_addresses
 from aioproducer._net.connecting.security import SecurityProtocol
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.api_versions import ApiVersionsRequest
@@ -141,6 +142,17 @@ async def test_names_are_looked_up_again_for_each_connection(listen: Listen, res
         await dial(at("kafka.test", peer.port), CONFIG)
     resolve("127.0.0.1")
     (await dial(at("kafka.test", peer.port), CONFIG)).close()
+
+
+async def test_a_link_local_address_keeps_its_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolver gives the zone apart from the address, which leads nowhere without it."""
+
+    async def getaddrinfo(_host: str, port: int) -> list[tuple[Any, ...]]:
+        places = [("fe80::1", port, 0, 2), ("2001:db8::1", port, 0, 0)]
+        return [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", place) for place in places]
+
+    monkeypatch.setattr("aioproducer._net.connecting.dialing.look_up", getaddrinfo)
+    assert await resolve_addresses(at("fe80::1%eth0", 9092), 1.0, SOCKETS) == ["fe80::1%2", "2001:db8::1"]
 
 
 async def test_all_addresses_refusing_are_listed(resolve: Resolve) -> None:

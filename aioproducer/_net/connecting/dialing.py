@@ -136,7 +136,9 @@ async def resolve(endpoint: BrokerEndpoint, limit: float, network: Network) -> l
     except (OSError, ValueError) as error:  # ValueError: not encodable as a name, or a null byte in it
         raise _unresolved(broker, _reason(error)) from error.with_traceback(None)
     families = (socket.AF_INET, socket.AF_INET6)
-    addresses = list(dict.fromkeys(str(place[0]) for family, _, _, _, place in found if family in families))
+    addresses = list(
+        dict.fromkeys(_address_of(place) for family, _, _, _, place in found if family in families)
+    )
     if not addresses:
         raise _unresolved(broker, "it has no address")
     return addresses
@@ -245,6 +247,12 @@ def _socket_options(config: ProducerConfig) -> Iterator[tuple[int, int, int]]:
     ):
         if size > 0:  # -1: what the system thinks best
             yield socket.SOL_SOCKET, option, size
+
+
+def _address_of(place: tuple[Any, ...]) -> str:
+    """The address in a result of `getaddrinfo`; the last number of one of IPv6 is the zone of a link-local address."""
+    zone = place[3] if len(place) > 3 else 0
+    return f"{place[0]}%{zone}" if zone else str(place[0])
 
 
 def _is_address(host: str) -> bool:

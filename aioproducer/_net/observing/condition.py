@@ -7,10 +7,12 @@ import socket
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from aioproducer._callers.copied import retried
 from aioproducer._net.observing.connections import THROTTLED
 from aioproducer._net.observing.not_running import FORKED, NOT_RUNNING
 from aioproducer._net.observing.snapshot import connected_brokers, oldest_unacked, seconds_since
 from aioproducer._state.connecting.endpoint import address_text
+from aioproducer._state.queues.partition_queue import NO_LEADER
 from aioproducer.errors import KafkaError, printable, text_of
 from aioproducer.stats import Health
 
@@ -24,6 +26,8 @@ MOST_PROBLEMS = 10
 # A stall of the loop is a problem for so many seconds.
 STALL_IS_RECENT = 60.0
 LONGEST_REASON = 200
+# At most this many partitions are named.
+NAMED = 3
 _IN_USE = frozenset(("running", "closing"))
 
 
@@ -86,6 +90,7 @@ def _problems(
             else "no metadata was read yet"
         )
     yield from _brokers_out_of_reach(engine, now)
+    yield from _partitions_without_leader(engine)
     if oldest is not None and _is_late(engine, oldest):
         yield (
             f"the oldest record has waited for {_seconds(oldest)}, longer than request_timeout_ms "
@@ -111,6 +116,27 @@ def _brokers_out_of_reach(engine: Engine, now: float) -> Iterator[str]:
     troubles = [(*trouble, name) for trouble, name in found if trouble is not None]
     for since, error, name in sorted(troubles, key=lambda trouble: trouble[0]):
         yield f"{name} unreachable for {_seconds(now - since)}: {_reason(error)}"
+
+
+def _partitions_without_leader(engine: Engine) -> Iterator[str]:
+    """Those that records wait for. Most producers have none, and nothing is searched."""
+    cluster = engine.accumulator.cluster
+    nowhere = cluster.nodes.get(NO_LEADER)
+    if nowhere is None or retried(lambda: nowhere.is_idle):
+        return
+    names = retried(
+        lambda: [
+            f"{topic.name}-{queue.index}"
+            for topic in cluster.topics.values()
+            for queue in topic.all_queues()
+            if queue.node is nowhere and queue.queue
+        ]
+    )
+    if len(names) == 1:
+        yield f"partition {names[0]} has no leader: its records wait"
+    elif names:
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        yield f"{len(names)} partitions have no leader: their records wait ({', '.join(names[:NAMED])}{more})"
 
 
 def _calls_that_wait(engine: Engine) -> Iterator[str]:

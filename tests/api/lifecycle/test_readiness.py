@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from aioproducer import Health, Producer, ProducerFencedError, TransactionError
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
@@ -100,6 +102,32 @@ async def test_a_record_that_waits_too_long(make: Make, kafka: EmbeddedKafka) ->
     health = producer.health()
     assert (health.live, health.ready) == (True, False)
     assert any("longer than request_timeout_ms (20)" in problem for problem in health.problems)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "told"),
+    [
+        (1, "partition five-0 has no leader: its records wait"),
+        (5, "5 partitions have no leader: their records wait (five-0, five-1, five-2 and 2 more)"),
+    ],
+)
+async def test_partitions_without_a_leader(partitions: int, told: str) -> None:
+    """They are named while records wait for them, and no longer; the producer stays ready for the others."""
+    async with EmbeddedKafka() as kafka:
+        kafka.create_topic("five", 6)
+        for partition in range(partitions):
+            kafka.faults.move_leader("five", partition, -1)
+        async with Producer(kafka.bootstrap_servers, **QUICK) as producer:
+            await producer.send_and_wait("five", b"v", partition=5)
+            assert producer.health().problems == ()
+            kept = [await producer.send("five", b"v", partition=each) for each in range(partitions)]
+            health = producer.health()
+            assert (health.ready, health.problems) == (True, (told,))
+            for partition in range(partitions):
+                kafka.faults.move_leader("five", partition, 1)
+            for delivery in kept:
+                await delivery
+            assert producer.health().problems == ()
 
 
 async def test_a_producer_that_was_fenced(make: Make) -> None:

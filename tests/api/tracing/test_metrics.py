@@ -16,7 +16,10 @@ from opentelemetry.util._once import Once
 
 import aioproducer.otel.metrics
 from aioproducer import KafkaError, Producer
+from aioproducer._metrics.producers import MOST_FORMER_CLIENTS, ClientReading
+from aioproducer._metrics.readings import Counts, Key
 from aioproducer.otel import Metrics
+from aioproducer.otel.readings import values_of
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
 from tests.api.support import until, warm
@@ -308,3 +311,19 @@ def test_the_names() -> None:
     names = [name_of(metric) for metric in OBSERVED]
     assert len(set(names)) == len(names) == 37
     assert all(re.fullmatch(r"aioproducer(\.[a-z]+)+", name) for name in names)
+
+
+def test_the_brokers_of_former_clients_are_bounded() -> None:
+    """A program whose producers have a new client id each keeps the addresses of the newest; those on the page stay."""
+
+    def of(client_id: str) -> ClientReading:
+        gauges: dict[Key, float] = {("connection_up", ("1", "kafka:9092")): 1.0}
+        return ClientReading(client_id, Counts({("requests", ("1",)): 7}), gauges, ())
+
+    places: dict[str, dict[str, str]] = {}
+    for number in range(MOST_FORMER_CLIENTS + 100):
+        values = values_of([of("kept"), of(f"client-{number}")], places)
+        assert len(values["requests"]) == 2
+    assert len(places) == MOST_FORMER_CLIENTS + 2
+    assert places["kept"] == {"1": "kafka:9092"}
+    assert "client-0" not in places

@@ -123,4 +123,12 @@ METADATA: Final = (
         "A broker has moved to another address, and its records go to the program that listens at the old one (D12).",
         "tests/scenarios/test_d_cluster.py::test_d12_two_brokers_swap_their_addresses",
     ),
+    _mutant(
+        "partitions-without-a-leader-are-no-problem",
+        "_net/observing/condition.py",
+        "if queue.node is nowhere and queue.queue\n",
+        "if queue.node is nowhere and not queue.queue\n",
+        "Records wait for a partition without a leader, and the producer tells no reason.",
+        "tests/api/lifecycle/test_readiness.py::test_partitions_without_a_leader",
+    ),
 )

@@ -52,4 +52,12 @@ TRACING: Final = (
         "A meter ignores the callbacks of a second instrument of the same name: the producers of a second Metrics are missing.",
         "tests/api/tracing/test_metrics.py::test_producers_with_one_client_id",
     ),
+    _mutant(
+        "addresses-of-former-clients-are-kept",
+        "otel/readings.py",
+        "        del places[client_id]\n",
+        "        pass\n",
+        "A program whose producers have a new client id each collects its metrics ever more slowly.",
+        "tests/api/tracing/test_metrics.py::test_the_brokers_of_former_clients_are_bounded",
+    ),
 )
