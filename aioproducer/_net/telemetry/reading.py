@@ -30,7 +30,7 @@ def reading_of(engine: Engine) -> Reading:
         queue_time=measured(tally.queue_time),
         request_time=measured(tally.request_time),
         batch_size=measured(tally.batch_size),
-        compression=measured(tally.compression_ratio),
+        compression=compression_of(engine),
         sent=tally.acked,
         failed=tally.not_written + tally.unknown,
         retried=tally.retried,
@@ -44,6 +44,14 @@ def reading_of(engine: Engine) -> Reading:
         waiting_calls=engine.admission.calls.waiting,
         available_bytes=max(0, budget.capacity - budget.used),
     )
+
+
+def compression_of(engine: Engine) -> Measured:
+    """The compressed sizes over the uncompressed ones. Without a codec each is 1, as in the metrics of the Java client."""
+    tally = engine.tally
+    if engine.config.compression_type == "none":
+        return Measured(tally.batches, float(tally.batches))
+    return measured(tally.compression_ratio)
 
 
 def measured(buckets: Buckets) -> Measured:

@@ -114,9 +114,7 @@ async def perform_in_java(servers: str) -> None:
 
 async def test_what_arrives_is_what_java_pushes(receiving: Receiving) -> None:
     """Metrics of the same names have the same kinds and attributes; the sums over all pushes are the statistics."""
-    async with Producer(
-        receiving.kafka.bootstrap_servers, client_id="ours", compression_type="lz4"
-    ) as producer:
+    async with Producer(receiving.kafka.bootstrap_servers, client_id="ours") as producer:
         producer.register_metric("mine.orders", lambda: 3, attributes={"shop": "b"})
         instance = await producer.client_instance_id(LIMIT)
         for number in range(COUNT):

@@ -58,4 +58,12 @@ TELEMETRY: Final = (
         "A cluster that asks for all metrics, as brokers write it, gets none.",
         "tests/state/telemetry/test_schedule.py",
     ),
+    _mutant(
+        "no-ratio-without-compression",
+        "_net/telemetry/reading.py",
+        '    if engine.config.compression_type == "none":\n',
+        "    if False:\n",
+        "A producer without compression pushes no compression rate, which Java's always does.",
+        "tests/simulation/telemetry/test_telemetry.py",
+    ),
 )

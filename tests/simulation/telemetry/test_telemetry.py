@@ -113,6 +113,18 @@ async def test_the_resource_names_the_transactional_id_and_the_rack(world: World
 
 
 @scenario(runs=1, telemetry=True)
+async def test_the_ratio_without_compression(world: World) -> None:
+    """It is 1, as in the metrics of Java; in an interval without a batch there is none."""
+    producer = await subscribed(world)
+    await first_push(world)
+    await send(world, producer)
+    await push_number(world, 2)
+    await push_number(world, 3)
+    name = f"{NAME}compression.rate.avg"
+    assert [push.values(name) for push in world.kafka.pushes] == [[], [1.0], []]
+
+
+@scenario(runs=1, telemetry=True)
 async def test_metrics_are_selected_by_prefix(world: World) -> None:
     """Only those whose names begin as requested are pushed, of the application as well."""
     producer = await subscribed(world, NAME + "record.", "mine.a")
