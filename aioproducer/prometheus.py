@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from itertools import accumulate
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +50,7 @@ _FAMILIES: Final = {
     Kind.HISTOGRAM: HistogramMetricFamily,
 }
 _UNITS: Final = ("seconds", "bytes")
+_HISTOGRAM_LABELS: Final = {metric.name: metric.labels for metric in METRICS if metric.kind is Kind.HISTOGRAM}
 _CONSTANT_LABEL: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
 _NAMESPACE: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _OF_INFO: Final = ("version", "acks", "compression_type", "idempotence", "transactional")
@@ -130,17 +131,27 @@ class ProducerCollector(Collector):
         text = "The version of aioproducer and the settings that matter for delivery."
         return InfoMetricFamily(self._namespace, text, labels=self._label_names)
 
-    @staticmethod
-    def _put(families: dict[str, Any], reading: ClientReading, labels: tuple[str, ...]) -> None:
+    def _put(self, families: dict[str, Any], reading: ClientReading, labels: tuple[str, ...]) -> None:
         for (name, further), value in (*reading.counts.counters.items(), *reading.gauges.items()):
             families[name].add_metric((*labels, *further), value)
         for (name, further), histogram in reading.counts.histograms.items():
-            families[name].add_metric((*labels, *further), _buckets(histogram), histogram.total)
+            names = (*self._label_names, *_HISTOGRAM_LABELS[name])
+            _add_histogram(families[name], dict(zip(names, (*labels, *further), strict=True)), histogram)
 
 
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    bounds = map(floatToGoString, (*histogram.bounds, float("inf")))
-    return list(zip(bounds, accumulate(histogram.counts), strict=True))
+def _add_histogram(family: Metric, labels: dict[str, str], histogram: Histogram) -> None:
+    """The samples that `add_metric()` of a histogram would add, in less time: they are most of a page."""
+    bucket, count = f"{family.name}_bucket", 0
+    for bound, number in zip(_texts_of(histogram.bounds), histogram.counts, strict=True):
+        count += number
+        family.add_sample(bucket, {**labels, "le": bound}, count)
+    family.add_sample(f"{family.name}_count", labels, count)
+    family.add_sample(f"{family.name}_sum", labels, histogram.total)
+
+
+@lru_cache
+def _texts_of(bounds: tuple[float, ...]) -> tuple[str, ...]:
+    return tuple(map(floatToGoString, (*bounds, float("inf"))))
 
 
 def _facts(config: ProducerConfig) -> tuple[tuple[str, str], ...]:
