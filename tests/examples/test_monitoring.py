@@ -96,6 +96,14 @@ def test_legends_name_labels_of_their_series(query: str, legend: str) -> None:
     assert set(re.findall(r"\{\{(\w+)\}\}", legend)) - by == set()
 
 
+@pytest.mark.parametrize("query", sorted(query for query in set(queries()) if "increase(" in query))
+def test_the_first_failure_of_a_kind_counts(query: str) -> None:
+    """A series that begins with its first failure has no increase() from it: such a query takes the whole value as well."""
+    for name in re.findall(r"increase\((\w+)", query):
+        if "error" in page().labels(name):
+            assert re.search(rf"{name}\S* unless {name}\S* offset", query)
+
+
 def test_texts_of_alerts_name_labels() -> None:
     """Annotations use labels that the alert has."""
     text = (FOLDER / "alerts.yml").read_text()
