@@ -25,7 +25,7 @@ from aioproducer._core import BatchDelivery, Delivery, Sending, sending_of
 from aioproducer._deferred import deferred
 from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.stream import Letters
-from aioproducer._net.observing.not_running import FORKED, health_without_engine
+from aioproducer._net.observing.not_running import FORKED, LOOP_CLOSED, health_without_engine
 from aioproducer._state.admission.checking import checked_timeout, checked_topic
 from aioproducer.config import BootstrapServers, ConfigProvider, ProducerConfig, Settings
 from aioproducer.errors import (
@@ -394,9 +394,10 @@ class Producer(
         if engine is None:
             return health_without_engine(self._state)
         assert self._intake is not None  # noqa: S101  # made with the engine
-        return running.health_of(
-            engine, self._intake, self._state, self._cause, is_forked=not self._same_process()
-        )
+        unusable = None if self._same_process() else FORKED
+        if engine.loop.is_closed():
+            unusable = unusable or LOOP_CLOSED
+        return running.health_of(engine, self._intake, self._state, self._cause, unusable)
 
     def __repr__(self) -> str:
         if not hasattr(

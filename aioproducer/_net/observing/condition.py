@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aioproducer._callers.copied import retried
 from aioproducer._net.observing.connections import THROTTLED
-from aioproducer._net.observing.not_running import FORKED, NOT_RUNNING
+from aioproducer._net.observing.not_running import NOT_RUNNING
 from aioproducer._net.observing.snapshot import connected_brokers, oldest_unacked, seconds_since
 from aioproducer._state.connecting.endpoint import address_text
 from aioproducer._state.queues.partition_queue import NO_LEADER
@@ -32,21 +32,21 @@ _IN_USE = frozenset(("running", "closing"))
 
 
 def health_of(
-    engine: Engine, intake: Intake, state: str, cause: BaseException | None, *, is_forked: bool
+    engine: Engine, intake: Intake, state: str, cause: BaseException | None, unusable: str | None
 ) -> Health:
     """The result of `Producer.health()`; `cause`: the error that ended the producer.
 
-    `is_forked`: this process is a child of the one that started the producer, and cannot use it.
+    `unusable`: the reason for which a producer that was not closed can do nothing any more.
     """
     now = engine.loop.time()
     tally = engine.tally
     nodes = engine.view.brokers.nodes
     unreachable = [node for node in nodes if engine.addresses.trouble_at(node.host, node.port) is not None]
     oldest = oldest_unacked(engine, intake, now)
-    is_served = len(unreachable) < len(nodes) and not _is_fenced(engine) and not is_forked
-    found = (
-        iter((FORKED,)) if is_forked and state in _IN_USE else _problems(engine, state, cause, oldest, now)
-    )
+    is_served = len(unreachable) < len(nodes) and not _is_fenced(engine) and unusable is None
+    found = _problems(engine, state, cause, oldest, now)
+    if unusable is not None and state in _IN_USE:
+        found = iter((unusable,))
     return Health(
         state=state,
         connected_brokers=connected_brokers(engine),

@@ -10,6 +10,7 @@ NOT_RUNNING = {
     "closed": "the producer is closed",
 }
 FORKED = "this process was forked after the producer was started: create a new one in the child"
+LOOP_CLOSED = "the event loop of the producer was closed before the producer: create a new one"
 
 
 def health_without_engine(state: str) -> Health:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from aioproducer import DeliveryError, Outcome, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
@@ -119,3 +122,31 @@ SCENES: list[Scene] = [
 def test_scene(loop: str, scene: Scene) -> None:
     """The scene runs on this loop."""
     play_on(loop, scene)
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_health_after_the_loop(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """A producer whose loop was closed first is not ready, for the probes of another thread: it can send nothing."""
+    loop = new_loop()
+
+    async def start() -> Producer[Any, Any]:
+        async with EmbeddedKafka() as kafka:
+            producer: Producer[Any, Any] = Producer(kafka.bootstrap_servers)
+            await producer.start(wait_ready=LIMIT)
+            assert producer.health().ready
+            return producer
+
+    kept = [loop.run_until_complete(start())]
+    loop.close()
+    health = kept[0].health()
+    assert (health.live, health.ready) == (True, False)
+    assert health.problems == (
+        "the event loop of the producer was closed before the producer: create a new one",
+    )
+
+    def drop() -> None:
+        kept.clear()
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match="never closed"):
+        drop()

@@ -39,10 +39,18 @@ RUNTIME: Final = (
     _mutant(
         "forked-child-is-ready",
         "producer.py",
-        "is_forked=not self._same_process()",
-        "is_forked=False",
+        "unusable = None if self._same_process() else FORKED",
+        "unusable = None",
         "The probe of a forked worker says that the producer of its parent is ready, while each send is refused.",
         "tests/api/lifecycle/test_misuse.py::test_health_after_fork",
+    ),
+    _mutant(
+        "ready-without-a-loop",
+        "producer.py",
+        "        if engine.loop.is_closed():\n            unusable",
+        "        if False:\n            unusable",
+        "The thread with the event loop has died, and the probe of another thread says that the producer is ready.",
+        "tests/api/lifecycle/test_loops.py::test_health_after_the_loop",
     ),
     _mutant(
         "forked-child-waits-for-a-scrape",
