@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 from aioproducer._state.delivery.former_topic import was_sent_to_the_former_topic
 from aioproducer._state.delivery.slowness import SLOW
+from aioproducer._state.delivery.verdicts import verdict
 from aioproducer._state.effects import Ended, OffsetWentBack, Settled
 from aioproducer._state.queues.batches import SEQUENCE_MODULUS
 from aioproducer._state.queues.flushing import batch_written, records_failed
-from aioproducer._state.queues.partition_queue import Anchor
+from aioproducer._state.queues.partition_queue import NO_LEADER, Anchor
+from aioproducer._wire.error_codes import ErrorCode, describe
+from aioproducer.errors import BrokerError
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -150,7 +153,9 @@ class Outcomes:
 
     def hindrance(self, batch: QueuedBatch) -> BaseException | None:
         """The known reason why the batch was not written, if any."""
-        return batch.last_error or self.accumulator.cluster.trouble_with(batch.queue.node.node_id)
+        node_id = batch.queue.node.node_id
+        known = batch.last_error or self.accumulator.cluster.trouble_with(node_id)
+        return _without_leader(batch.queue) if known is None and node_id == NO_LEADER else known
 
     def leave_queue(self, batch: QueuedBatch) -> None:
         """The batch is not sent any more, and takes no more records."""
@@ -174,3 +179,10 @@ class Outcomes:
     def _report_the_end(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
         others_wait = batch.queue.has_others_to_retry(batch)
         self.effects.reports.append(Ended(batch, count, error, now, others_wait))
+
+
+def _without_leader(queue: PartitionQueue) -> BrokerError:
+    """The answer of the brokers about a partition that no broker leads, or that the topic does not have any more."""
+    is_gone = queue.index in queue.topic.gone  # type: ignore[attr-defined]  # a TopicQueues
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.LEADER_NOT_AVAILABLE
+    return BrokerError(verdict(code).advice, code=code, name=describe(code))

@@ -128,6 +128,22 @@ async def test_timeout_before_the_first_write(make: Make, kafka: EmbeddedKafka) 
     assert (first.result().offset, last.result().offset) == (0, 1)
 
 
+async def test_timeout_of_a_partition_without_a_leader(make: Make, kafka: EmbeddedKafka) -> None:
+    """The error has the reason, though no request was made for the record; so has that of close()."""
+    kafka.faults.move_leader("four", 2, -1)
+    producer = await warm(make())
+    short = await producer.send("four", b"short", partition=2, timeout=0.03)
+    long = await producer.send("four", b"long", partition=2)
+    await until(short.done)
+    await producer.close(timeout=0)
+    for delivery, kind in ((short, DeliveryTimeoutError), (long, DeliveryError)):
+        error = delivery.exception()
+        assert isinstance(error, kind)
+        assert isinstance(error.cause, BrokerError)
+        assert error.cause.name == "LEADER_NOT_AVAILABLE"
+        assert "the partition has no leader" in str(error)
+
+
 async def test_longer_timeout_of_one_record(make: Make, kafka: EmbeddedKafka) -> None:
     """A longer `timeout` of a call keeps that record alive beyond delivery_timeout_ms."""
     producer = await warm(

@@ -254,4 +254,12 @@ ERRORS: Final = (
         "A fault ends with an aborted transaction, and hours later the next fault is reported as lasting since then.",
         "tests/simulation/observing/test_fault_log.py",
     ),
+    _mutant(
+        "no-reason-without-a-leader",
+        "_state/delivery/outcomes.py",
+        "if known is None and node_id == NO_LEADER else known",
+        "if False else known",
+        "A record of a partition without a leader fails after two minutes, and its error gives no reason.",
+        "tests/api/deliveries/test_failures.py::test_timeout_of_a_partition_without_a_leader",
+    ),
 )
