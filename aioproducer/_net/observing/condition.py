@@ -91,6 +91,8 @@ def _problems(
         )
     yield from _brokers_out_of_reach(engine, now)
     yield from _partitions_without_leader(engine)
+    if engine.sequences.identity is None and engine.sequences.trouble is not None:
+        yield f"no broker has given a producer id: {_reason(engine.sequences.trouble)}"
     if oldest is not None and _is_late(engine, oldest):
         yield (
             f"the oldest record has waited for {_seconds(oldest)}, longer than request_timeout_ms "

@@ -14,7 +14,13 @@ from aioproducer._state.delivery.verdicts import IdentityKind, identity_verdict
 from aioproducer._wire.apis import INIT_PRODUCER_ID
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from aioproducer.errors import AuthorizationError, BrokerError, KafkaError, ProtocolError
+from aioproducer.errors import (
+    AuthorizationError,
+    BrokerError,
+    BrokerUnavailableError,
+    KafkaError,
+    ProtocolError,
+)
 
 if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
@@ -82,7 +88,7 @@ class IdentitySource:
 
     def _no_answer(self, error: KafkaError) -> int:
         # The peer of a nonsensical answer may not be a broker at all: the next request goes to another one.
-        self.session.last_error = error
+        self._note(error)
         self.log.debug("no producer id: %s", error)
         return ErrorCode.NETWORK_EXCEPTION
 
@@ -106,8 +112,15 @@ class IdentitySource:
         if identity_verdict(code).kind is IdentityKind.FATAL:
             raise refused(code)
         if code != ErrorCode.NETWORK_EXCEPTION:
-            self.session.last_error = refused(code)
+            self._note(refused(code))
             self.log.debug("no producer id yet: %s", self.session.last_error)
+
+    def _note(self, error: KafkaError) -> None:
+        """The reason why records wait, for the errors of those whose time is over."""
+        self.session.last_error = error
+        self.machines.sequences.trouble = BrokerUnavailableError(
+            "no broker has given a producer id", cause=error
+        )
 
 
 def refused(code: int) -> KafkaError:

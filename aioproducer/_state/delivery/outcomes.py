@@ -155,7 +155,10 @@ class Outcomes:
         """The known reason why the batch was not written, if any."""
         node_id = batch.queue.node.node_id
         known = batch.last_error or self.accumulator.cluster.trouble_with(node_id)
-        return _without_leader(batch.queue) if known is None and node_id == NO_LEADER else known
+        if known is None and node_id == NO_LEADER:
+            return _without_leader(batch.queue)
+        # Without a producer id no request is made.
+        return self.sequences.trouble if known is None and self.sequences.identity is None else known
 
     def leave_queue(self, batch: QueuedBatch) -> None:
         """The batch is not sent any more, and takes no more records."""

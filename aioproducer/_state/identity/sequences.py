@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from aioproducer._state.identity.standing import Identity
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.queues.partition_queue import PartitionQueue
+    from aioproducer.errors import KafkaError
 
 ANONYMOUS = (-1, -1)
 # A leader knows this many of the newest batches of a producer again when they are sent twice.
@@ -55,6 +56,8 @@ class Sequences(ABC):
 
     def __init__(self) -> None:
         self._identity: Identity | None = None
+        # The reason why the newest request gave no producer id.
+        self.trouble: KafkaError | None = None
 
     @property
     def identity(self) -> Identity | None:
@@ -64,6 +67,7 @@ class Sequences(ABC):
     def obtained(self, producer_id: int, epoch: int) -> None:
         """A broker gave this identity."""
         self._identity = (producer_id, epoch)
+        self.trouble = None
 
     @property
     def wanted(self) -> bool:

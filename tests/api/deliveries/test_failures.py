@@ -144,6 +144,30 @@ async def test_timeout_of_a_partition_without_a_leader(make: Make, kafka: Embedd
         assert "the partition has no leader" in str(error)
 
 
+@pytest.mark.parametrize("how", ["refused", "silent"])
+async def test_timeout_without_a_producer_id(make: Make, kafka: EmbeddedKafka, how: str) -> None:
+    """No request is made for the record; the error and health() have the reason, until there is a producer id."""
+    if how == "refused":
+        fault = kafka.faults.error("COORDINATOR_NOT_AVAILABLE", api="InitProducerId", times=None)
+    else:
+        fault = kafka.faults.silence(api="InitProducerId", times=None)
+    told = "no broker has given a producer id: "
+    producer = await warm(make(retry_backoff_ms=1, retry_backoff_max_ms=5, request_timeout_ms=50))
+    await until(lambda: any(problem.startswith(told) for problem in producer.health().problems))
+    delivery = await producer.send("one", b"v", timeout=0.1)
+    await until(delivery.done)
+    error = delivery.exception()
+    assert isinstance(error, DeliveryTimeoutError)
+    reason = {"refused": "COORDINATOR_NOT_AVAILABLE", "silent": "no answer within"}[how]
+    assert reason in str(error)
+    # A connection that was given up because of it is a reason as well.
+    assert how == "silent" or told.strip(": ") in str(error)
+    assert any(problem.startswith(told + reason) for problem in producer.health().problems)
+    fault.heal()
+    await producer.send_and_wait("one", b"w", timeout=LIMIT)
+    assert producer.health().problems == ()
+
+
 async def test_longer_timeout_of_one_record(make: Make, kafka: EmbeddedKafka) -> None:
     """A longer `timeout` of a call keeps that record alive beyond delivery_timeout_ms."""
     producer = await warm(

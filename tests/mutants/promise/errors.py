@@ -257,9 +257,17 @@ ERRORS: Final = (
     _mutant(
         "no-reason-without-a-leader",
         "_state/delivery/outcomes.py",
-        "if known is None and node_id == NO_LEADER else known",
-        "if False else known",
+        "        if known is None and node_id == NO_LEADER:\n",
+        "        if False:\n",
         "A record of a partition without a leader fails after two minutes, and its error gives no reason.",
         "tests/api/deliveries/test_failures.py::test_timeout_of_a_partition_without_a_leader",
+    ),
+    _mutant(
+        "no-reason-without-a-producer-id",
+        "_state/delivery/outcomes.py",
+        "return self.sequences.trouble if known is None and self.sequences.identity is None else known",
+        "return known",
+        "No broker gives a producer id: the records fail after two minutes, and their errors give no reason.",
+        "tests/api/deliveries/test_failures.py::test_timeout_without_a_producer_id",
     ),
 )
