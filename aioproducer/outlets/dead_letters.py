@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 from typing_extensions import TypeVar
 
@@ -27,6 +27,9 @@ __all__ = ["DeadLetters"]
 
 K = TypeVar("K", bound=Any, default=Any)
 V = TypeVar("V", bound=Any, default=Any)
+
+# Headers of each record of a call: a list of them, each with pairs.
+_DEEPEST: Final = 3
 
 TopicOf = Callable[[Record[Any, Any]], str]
 
@@ -221,7 +224,7 @@ def _record(arguments: tuple[Any, ...]) -> Record[Any, Any]:
         key=kept(key),
         partition=partition,
         timestamp=timestamp,
-        headers=headers,
+        headers=kept_headers(headers),
     )
 
 
@@ -233,6 +236,16 @@ def kept(data: Any) -> Any:
         except ValueError:
             return data
     return data
+
+
+def kept_headers(headers: Any, depth: int = _DEEPEST) -> Any:
+    """The same of headers: their list or mapping is copied, and their values."""
+    kind = type(headers)
+    if kind is dict:
+        return {name: kept(value) for name, value in headers.items()}
+    if depth and (kind is list or kind is tuple):
+        return kind(kept_headers(each, depth - 1) for each in headers)
+    return kept(headers)
 
 
 def _name(topic: object) -> str | None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from aioproducer._callers.refusals import Reading
+from aioproducer._net.accepting.arrow import is_arrow, listed_times
+from aioproducer._net.accepting.columns import BulkCall, taken_over
+from aioproducer._state.admission.checking import checked_topic
 from aioproducer.errors import KafkaError, StateError
-from aioproducer.outlets.dead_letters import kept
+from aioproducer.outlets.dead_letters import kept, kept_headers
 from aioproducer.outlets.sent_record import SentRecord
 from aioproducer.records import Record
 
 if TYPE_CHECKING:
     from aioproducer._core import BatchDelivery, PrefixPart, Sending
+    from aioproducer.config import ProducerConfig
     from aioproducer.outlets.dead_letters import DeadLetters
     from aioproducer.producer import Producer
 
@@ -26,16 +31,17 @@ class SentColumns:
     ) -> None:
         self._letters = letters
         self._producer = producer
-        # As at acceptance: the caller may fill the same lists again.
-        self._columns = tuple(_own(column) for column in columns)
-        topic, values, keys, partition, timestamps, headers, timeout = columns
+        topic, values, keys, _, timestamps, _, timeout = columns
+        with Reading(topic):
+            self._columns = own = _own(producer.config, *columns)
+        # The core reads an Arrow array without its items, and nobody changes it.
         self.sending: Sending[BatchDelivery] = producer.send_batch(
-            topic,
-            values,
-            keys=keys,
-            partition=partition,
-            timestamps=timestamps,
-            headers=headers,
+            own.topic,
+            values if is_arrow(values) else own.values,
+            keys=keys if is_arrow(keys) else own.keys,
+            partition=own.partition,
+            timestamps=timestamps if is_arrow(timestamps) else own.timestamps,
+            headers=own.headers,
             timeout=timeout,
         )
         self._task: asyncio.Task[None] | None = None
@@ -71,38 +77,45 @@ class SentColumns:
         return failed[0] if failed else None
 
     def _record(self, at: int) -> Record[Any, Any]:
-        topic, values, keys, partition, timestamps, headers, _ = self._columns
+        columns = self._columns
         return Record(
-            topic,
-            _item(values, at),
-            key=_item(keys, at),
-            partition=_item(partition, at) if isinstance(partition, list | tuple) else partition,
-            timestamp=_item(timestamps, at),
-            headers=_item(headers, at) if _is_one_each(headers) else headers,
+            columns.topic,
+            _item(columns.values, at),
+            key=_item(columns.keys, at),
+            partition=_item(columns.partition, at),
+            timestamp=_item(columns.timestamps, at),
+            headers=_item(columns.headers, at),
         )
 
 
-def _own(column: Any) -> Any:
-    """A column that no one else changes."""
-    if type(column) is list or type(column) is tuple:
-        return type(column)(kept(item) for item in column)
-    if type(column) is dict or type(column).__module__.partition(".")[0] in {"numpy", "pandas"}:
-        # NaT and NA of pandas are no columns and have no copy: the call refuses them.
-        return column.copy() if hasattr(column, "copy") else column
-    return column
+def _own(
+    config: ProducerConfig,
+    topic: Any,
+    values: Any,
+    keys: Any,
+    partition: Any,
+    timestamps: Any,
+    headers: Any,
+    timeout: Any,
+) -> BulkCall:
+    """The columns as `send_batch` reads them, in lists that no one else changes."""
+    name = checked_topic(topic)
+    times = listed_times(timestamps, name) if is_arrow(timestamps) else timestamps
+    own = taken_over(name, values, keys, partition, times, headers, timeout, as_columns=False)
+    return own._replace(
+        values=_kept(own.values, has_bytes=is_arrow(values) and config.value_serializer is None),
+        keys=_kept(own.keys, has_bytes=is_arrow(keys) and config.key_serializer is None),
+        headers=kept_headers(own.headers),
+    )
+
+
+def _kept(items: Any, *, has_bytes: bool) -> Any:
+    """The items; `has_bytes`: those of an Arrow array whose texts are sent as bytes."""
+    if items is None:
+        return None
+    return [item.encode() if has_bytes and isinstance(item, str) else kept(item) for item in items]
 
 
 def _item(column: Any, at: int) -> Any:
-    if column is None:
-        return None
-    item = column[at]
-    # Of an Arrow array.
-    return item.as_py() if hasattr(item, "as_py") else item
-
-
-def _is_one_each(headers: Any) -> bool:
-    """True for a sequence with one set of headers per record, and not one set for all."""
-    if not isinstance(headers, list | tuple) or not headers:
-        return False
-    first = headers[0]
-    return first is None or not (isinstance(first, tuple) and len(first) == 2 and isinstance(first[0], str))
+    """The item of one record; what is no list is for all of them."""
+    return column[at] if type(column) is list else column

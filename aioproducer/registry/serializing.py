@@ -19,13 +19,13 @@ from aioproducer.registry.asking.single_flight import Wait, waits
 from aioproducer.registry.caches import Bounded
 from aioproducer.registry.client import Registry
 from aioproducer.registry.errors import RegistryError
-from aioproducer.registry.framings import Write, framing_of
+from aioproducer.registry.framings import Framing, Write, framing_of
 from aioproducer.registry.schemas import RegisteredSchema, Schema, SchemaId, SchemaType
-from aioproducer.registry.subjects import subject_of
+from aioproducer.registry.subjects import Subject, subject_of
 from aioproducer.secret import Secret
 from aioproducer.serializers import NotPrepared, Part, Result
 
-__all__ = ["Encoder", "RegistrySerializer", "T_contra", "referred_texts"]
+__all__ = ["Encoder", "Place", "RegistrySerializer", "T_contra", "referred_texts"]
 
 # A serializer takes any objects, unless their type is given.
 T_contra = TypeVar("T_contra", contravariant=True, default=Any)
@@ -44,18 +44,36 @@ class Encoder:
     indexes: tuple[int, ...] = ()
 
 
-class _Place:
-    """The registry of a serializer and all its parts: the user's, or one that ends with the producers that use it."""
+class Place:
+    """The registry of a serializer and all its parts: the user's, or one that ends with the producers that use it.
 
-    def __init__(self, given: Registry | str) -> None:
-        if not isinstance(given, Registry | str):
-            raise ConfigurationError(f"registry: must be a Registry or a URL, not {type(given).__name__}")
-        self._url = Secret(given) if isinstance(given, str) else None
-        self._registry = Registry(given) if isinstance(given, str) else given
+    Nothing is raised before `check()`: a frame with the URL would keep its password.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self._url: Secret | None = None
+        self._registry: Registry | None = None
+        self._problem = ""
         self.users = 0
+        if isinstance(given, Registry):
+            self._registry = given
+        elif isinstance(given, str):
+            self._url = Secret(given)
+            try:
+                self._registry = Registry(given)
+            except ConfigurationError as error:
+                self._problem = str(error)
+        else:
+            self._problem = f"registry: must be a Registry or a URL, not {type(given).__name__}"
+
+    def check(self) -> None:
+        """Raise if there is no registry."""
+        if self._problem:
+            raise ConfigurationError(self._problem)
 
     def registry(self) -> Registry:
         """The registry; of the serializer's own there is another one after its end."""
+        assert self._registry is not None  # noqa: S101  # check() has raised otherwise
         if self._url is not None and self._registry.ended:
             self._registry = Registry(self._url.reveal())
         return self._registry
@@ -63,20 +81,23 @@ class _Place:
     async def left(self) -> None:
         """A producer no longer uses it."""
         self.users -= 1
-        if self._url is not None and self.users <= 0:
+        if self._url is not None and self._registry is not None and self.users <= 0:
             await self._registry.close()
+
+    def __repr__(self) -> str:
+        return repr(self._registry)
 
 
 @attrs.frozen
 class _Options:
     """The checked options of a serializer."""
 
-    subject: Any = attrs.field(converter=subject_of)
+    subject: Subject
     auto_register: bool
     use_latest: bool
     schema_id: int | None
     normalize: bool
-    framing: Any = attrs.field(converter=framing_of)
+    framing: Framing
 
 
 class RegistrySerializer(Generic[T_contra]):
@@ -86,7 +107,7 @@ class RegistrySerializer(Generic[T_contra]):
 
     def __init__(
         self,
-        registry: Registry | str,
+        place: Place,
         schema: Schema | None,
         *,
         subject: Any,
@@ -96,13 +117,16 @@ class RegistrySerializer(Generic[T_contra]):
         normalize: bool,
         framing: Any,
     ) -> None:
-        self._place = _Place(registry)
+        place.check()
+        self._place = place
         self._schema = schema
         problem = _conflict(schema, auto_register, use_latest, schema_id)
         if problem is not None:
             raise ConfigurationError(problem)
         register = True if auto_register is None else auto_register
-        self._options = _Options(subject, register, use_latest, schema_id, normalize, framing)
+        self._options = _Options(
+            subject_of(subject), register, use_latest, schema_id, normalize, framing_of(framing)
+        )
         self._encoders: Bounded[Schema, Encoder] = Bounded(self._size)
         self._part: Part = "value"
         self._writes: dict[str, Write] = {}
@@ -169,7 +193,9 @@ class RegistrySerializer(Generic[T_contra]):
             await self._place.left()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._place.registry()!r}>"
+        # A constructor that raises has none.
+        place = getattr(self, "_place", None)
+        return f"<{type(self).__name__}>" if place is None else f"<{type(self).__name__} {place!r}>"
 
     # ----- what has to be known
 
@@ -204,7 +230,7 @@ class RegistrySerializer(Generic[T_contra]):
                 f"the schema with the id {schema_id.id} is {schema.type}, and {type(self).__name__} needs {self._type}"
             )
         encoder = await self._encoder(registry, schema)
-        return self._options.framing(self._part, schema_id, encoder.indexes, encoder.encode)  # type: ignore[no-any-return]
+        return self._options.framing(self._part, schema_id, encoder.indexes, encoder.encode)
 
     async def _encoder(self, registry: Registry, schema: Schema) -> Encoder:
         known = self._encoders.get(schema)

@@ -14,9 +14,17 @@ from typing import Any
 
 import httpx2
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from aioproducer.errors import ConfigurationError
-from aioproducer.registry import Registry, RegistryError, Schema
+from aioproducer.registry import (
+    AvroSerializer,
+    JsonSerializer,
+    ProtobufSerializer,
+    Registry,
+    RegistryError,
+    Schema,
+)
 from aioproducer.registry.asking.credentials import Auth
 from aioproducer.secret import Secret
 from aioproducer.testing import EmbeddedRegistry
@@ -24,6 +32,7 @@ from tests.registry.scripted import ORDER, Scripted, client_of, play, refused
 from tests.reports import kept, report
 
 PASSWORD = "sesame-opens"
+WRONG: Any = 3
 BASIC = "Basic " + base64.b64encode(f"bob:{PASSWORD}".encode()).decode()
 
 
@@ -235,3 +244,29 @@ def test_no_error_of_a_constructor_keeps_credentials(wrong: dict[str, Any]) -> N
         Registry(**{"urls": f"http://bob:{PASSWORD}@h", **wrong})
     assert PASSWORD not in report(caught.value)
     assert all(PASSWORD not in repr(each.args) for each in kept(caught.value))
+
+
+@pytest.mark.parametrize("query", ["", "?a=b"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda url: AvroSerializer(url, "{no json"),
+        lambda url: AvroSerializer(url, "string", use_latest=True, schema_id=1),
+        lambda url: JsonSerializer(url, "{no json"),
+        lambda url: JsonSerializer(url, {}, subject=WRONG),
+        lambda url: JsonSerializer(url, {}, framing=WRONG),
+        lambda url: ProtobufSerializer(url, WRONG),
+        lambda url: ProtobufSerializer(url, Timestamp, subject=WRONG),
+    ],
+)
+def test_no_error_of_a_serializer_keeps_the_password_of_its_url(
+    wrong: Callable[[str], object], query: str
+) -> None:
+    """Neither a frame of a constructor nor its half-made object, which has a repr."""
+    with pytest.raises(ConfigurationError) as caught:
+        wrong(f"http://bob:{PASSWORD}@h{query}")
+    assert caught.value.__traceback__ is not None
+    # Without the frames of this test.
+    frames = caught.value.__traceback__.tb_next.tb_next  # type: ignore[union-attr]
+    told = traceback.TracebackException(ConfigurationError, caught.value, frames, capture_locals=True)
+    assert PASSWORD not in "".join(told.format())

@@ -14,7 +14,7 @@ from aioproducer.registry.client import Registry
 from aioproducer.registry.formats.to_dict import Convert, Plain, conversion
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Schema, advice_about, given_schema
-from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_contra
+from aioproducer.registry.serializing import Encoder, Place, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
 
 try:
@@ -59,6 +59,9 @@ class AvroSerializer(RegistrySerializer[T_contra]):
         to_dict: Callable[[T_contra], Any] | None = None,
         strict: bool = False,
     ) -> None:
+        place = Place(registry)
+        # No frame of a traceback keeps the password of a URL.
+        del registry
         self._to_dict = to_dict
         self._strict = strict
         given = given_schema(schema, "AVRO", _text_of)
@@ -66,7 +69,7 @@ class AvroSerializer(RegistrySerializer[T_contra]):
             # The names of a reference are known later.
             _parsed(given.text, {})
         super().__init__(
-            registry,
+            place,
             given,
             subject=subject,
             auto_register=auto_register,

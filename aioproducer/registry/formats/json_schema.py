@@ -12,7 +12,7 @@ from aioproducer.registry.client import Registry
 from aioproducer.registry.formats.to_dict import Plain, conversion
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Schema, advice_about, given_schema
-from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_contra
+from aioproducer.registry.serializing import Encoder, Place, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
 
 __all__ = ["JsonSerializer", "check_of", "load_validators"]
@@ -49,6 +49,9 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         validate: bool = True,
         dumps: Dumps | None = None,
     ) -> None:
+        place = Place(registry)
+        # No frame of a traceback keeps the password of a URL.
+        del registry
         self._to_dict = to_dict
         self._dumps = _default_dumps() if dumps is None else dumps
         self._validators = load_validators() if validate else None
@@ -56,7 +59,7 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         if given is not None and not given.references:
             self._make(given, {})
         super().__init__(
-            registry,
+            place,
             given,
             subject=subject,
             auto_register=auto_register,

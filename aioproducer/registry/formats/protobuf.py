@@ -12,7 +12,7 @@ from aioproducer.registry.client import Registry
 from aioproducer.registry.formats.to_dict import Plain
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Reference, Schema
-from aioproducer.registry.serializing import Encoder, RegistrySerializer, T_contra
+from aioproducer.registry.serializing import Encoder, Place, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
 
 try:
@@ -53,6 +53,9 @@ class ProtobufSerializer(RegistrySerializer[T_contra]):
         framing: GivenFraming = "prefix",
         to_dict: Callable[[T_contra], Any] | None = None,
     ) -> None:
+        place = Place(registry)
+        # No frame of a traceback keeps the password of a URL.
+        del registry
         kind: Any = message_type
         if not _is_message_class(kind):
             raise ConfigurationError("message_type: must be the generated class of a Protobuf message")
@@ -62,7 +65,7 @@ class ProtobufSerializer(RegistrySerializer[T_contra]):
             partial(_encode_of, kind, to_dict), descriptor.full_name, message_path(descriptor)
         )
         super().__init__(
-            registry,
+            place,
             _schema_of(self._file, ()),
             subject=subject,
             auto_register=auto_register,

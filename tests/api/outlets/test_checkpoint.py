@@ -7,9 +7,13 @@ import gc
 import re
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 
 from aioproducer import (
@@ -505,6 +509,75 @@ async def test_columns_that_the_program_uses_again(
     await checkpoint.reached(timeout=LIMIT)
     (letter,) = kafka.records(DEAD)
     assert (letter.key, (letter.value or b"")[:9]) == (b"b", TOO_LARGE[:9])
+    await checkpoint.close()
+
+
+@pytest.fixture
+def outside_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The local time is not UTC."""
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys", "facts"),
+    [
+        ({"values": pd.Series([b"a", TOO_LARGE, b"c"], index=[1, 0, 2])}, None, {}),
+        ({"values": pd.Series([b"a", TOO_LARGE, b"c"], index=[7, 8, 9])}, None, {}),
+        ({"values": pa.array([b"a", TOO_LARGE, b"c"]), "keys": pa.array(["x", "y", "z"])}, b"y", {}),
+        ({"partition": np.array([0, 0, 0])}, None, {"aioproducer.partition": b"0"}),
+        ({"partition": pd.Series([0, 0, 0], index=[5, 6, 7])}, None, {"aioproducer.partition": b"0"}),
+        ({"partition": range(3)}, None, {"aioproducer.partition": b"1"}),
+        (
+            {"timestamps": pa.array([1_000, 2_000, 3_000], pa.timestamp("ms"))},
+            None,
+            {"aioproducer.timestamp": b"2000"},
+        ),
+        ({"headers": [["h", b"1"], ["i", b"2"]]}, None, {"h": b"1", "i": b"2"}),
+        ({"headers": iter([("h", b"1")])}, None, {"h": b"1"}),
+        ({"headers": [None, {"h": b"1"}, None]}, None, {"h": b"1"}),
+    ],
+)
+async def test_columns_of_every_kind(
+    columns: dict[str, Any],
+    keys: bytes | None,
+    facts: dict[str, bytes],
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    outside_utc: None,
+) -> None:
+    """The dead letter has what its own record had: the place in a column counts, whatever the index of a Series."""
+    checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))
+    many = await checkpoint.send_batch("four", **{"values": [b"a", TOO_LARGE, b"c"], **columns})
+    checkpoint.mark(0)
+    await checkpoint.reached(timeout=LIMIT)
+    assert (await many).acked == 2
+    (letter,) = kafka.records(DEAD)
+    headers = dict(letter.headers)
+    assert (letter.key, (letter.value or b"")[:9]) == (keys, TOO_LARGE[:9])
+    assert {name: headers.get(name) for name in facts} == facts
+    assert "aioproducer.key.repr" not in headers
+    await checkpoint.close()
+
+
+async def test_headers_that_the_program_uses_again(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any]
+) -> None:
+    """The dead letters of a call have the headers of the call."""
+    kafka.faults.error("INVALID_RECORD", topic="one")
+    checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))
+    first = [("h", bytearray(b"1"))]
+    headers: list[Any] = [first, {"h": b"2"}]
+    await checkpoint.send_batch("one", [b"a", b"b"], headers=headers)
+    first[0][1][:] = b"changed"
+    first[:] = []
+    headers[1]["h"] = b"changed"
+    checkpoint.mark(0)
+    await checkpoint.reached(timeout=LIMIT)
+    assert [dict(letter.headers)["h"] for letter in kafka.records(DEAD)] == [b"1", b"2"]
     await checkpoint.close()
 
 

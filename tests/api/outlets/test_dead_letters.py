@@ -353,6 +353,22 @@ async def test_the_bytes_at_the_call_are_kept(kafka: EmbeddedKafka, letters: Dea
     assert values(kafka, DEAD) == [b"before"]
 
 
+@pytest.mark.parametrize("kind", [list, dict])
+async def test_the_headers_at_the_call_are_kept(
+    kind: type[Any], kafka: EmbeddedKafka, letters: DeadLetters
+) -> None:
+    """A list or mapping of headers that the caller fills again does not change the dead letter."""
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic="one")
+    value = bytearray(b"before")
+    headers = kind([("a", value), ("b", b"1")])
+    sent = letters.send("one", b"v", headers=headers)
+    value[:] = b"behind"
+    headers.clear()
+    await sent
+    (letter,) = kafka.records(DEAD)
+    assert (headers_of(letter)["a"], headers_of(letter)["b"]) == (b"before", b"1")
+
+
 async def test_put(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
     """A record is set aside with any error, at once."""
     record = Record("one", b"a", key=b"k", timestamp=7, headers=[("a", None)])

@@ -47,6 +47,14 @@ REGISTRY: Final = (
         f"{_SECRETS}::test_no_text_has_credentials",
     ),
     _mutant(
+        "password-of-a-url-in-a-frame",
+        "registry/formats/avro.py",
+        "        del registry\n",
+        "",
+        "A schema with a typing error: the report of the error shows the password of the registry.",
+        f"{_SECRETS}::test_no_error_of_a_serializer_keeps_the_password_of_its_url",
+    ),
+    _mutant(
         "new-version-without-a-preparation",
         "registry/serializing.py",
         "            if self._registry.serving(self._subject) != self._latest:\n",

@@ -70,6 +70,22 @@ OUTLETS: Final = (
         f"{_CHECKPOINT}::test_a_dead_letter_that_fails_stops_it",
     ),
     _mutant(
+        "letter-of-another-record",
+        "outlets/sent_columns.py",
+        "            _item(columns.values, at),\n",
+        "            _item(columns.values, at - 1),\n",
+        "The dead letter of a batch has the value of another record, and the checkpoint passes the one that is lost.",
+        f"{_CHECKPOINT}::test_columns_of_every_kind",
+    ),
+    _mutant(
+        "letter-with-headers-of-a-later-record",
+        "outlets/dead_letters.py",
+        "        headers=kept_headers(headers),\n    )\n",
+        "        headers=headers,\n    )\n",
+        "A program fills one list of headers again and again: dead letters have the headers of other records.",
+        f"{_LETTERS}::test_the_headers_at_the_call_are_kept",
+    ),
+    _mutant(
         "refused-record-is-passed",
         "_core/delivery_prefix.pxi",
         "        self._fail(after, _copy(entry.error))\n        return 0\n",
