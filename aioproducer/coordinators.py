@@ -10,7 +10,6 @@ from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.connecting.dialing import SOCKETS, Network
 from aioproducer._net.transactions.foreign_transactions import end_foreign, fence_all, list_all
 from aioproducer._net.transactions.stable_offsets import fetch_committed
-from aioproducer._state.admission.checking import checked_timeout
 from aioproducer.config import (
     BootstrapServers,
     ConnectionSettings,
@@ -19,6 +18,7 @@ from aioproducer.config import (
     require_config,
     require_connection_settings,
 )
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import StateError
 from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 from aioproducer.transaction import TransactionHandle

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.ledgers.reading import last_values
 from aioproducer._net.ledgers.topics import LedgerTopic, id_of, require_ledger
-from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import StateError
 
 if TYPE_CHECKING:

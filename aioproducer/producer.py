@@ -26,8 +26,9 @@ from aioproducer._deferred import deferred
 from aioproducer._net.accepting.pending import Pending
 from aioproducer._net.accepting.stream import Letters
 from aioproducer._net.observing.not_running import FORKED, LOOP_CLOSED, health_without_engine
-from aioproducer._state.admission.checking import checked_timeout, checked_topic
+from aioproducer._state.admission.checking import checked_topic
 from aioproducer.config import BootstrapServers, ConfigProvider, ProducerConfig, Settings
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import (
     BufferFullError,
     KafkaError,

@@ -6,7 +6,7 @@ import enum
 from array import array
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import attrs
 
@@ -39,6 +39,9 @@ __all__ = [
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+MOST_HEADERS: Final = 1_000_000
+"""A record with more is above the limits of any broker."""
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 Headers: TypeAlias = Sequence[tuple[str, BytesLike | None]] | Mapping[str, BytesLike | None]

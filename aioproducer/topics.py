@@ -7,8 +7,8 @@ from typing import Unpack
 
 from aioproducer._net.cluster.session import ShortSession
 from aioproducer._net.cluster.topic_checks import check_all
-from aioproducer._state.admission.checking import checked_timeout
 from aioproducer.config import BootstrapServers, ConnectionSettings, config_of_call
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import ConfigurationError
 
 __all__ = ["check_topics"]

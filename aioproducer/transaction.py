@@ -16,8 +16,8 @@ from aioproducer._callers.loading import load
 from aioproducer._callers.transaction_retry import Aborters, may_run_again
 from aioproducer._deferred import deferred
 from aioproducer._net.log import Log, log
-from aioproducer._state.admission.checking import checked_timeout
 from aioproducer.config import BootstrapServers, ConnectionSettings, config_of_call
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import KafkaError, StateError, TransactionAbortedError
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from aioproducer._callers.owners import TaskOwners
 from aioproducer._core import Clock, SendPath
 from aioproducer._deferred import deferred
 from aioproducer._net.observing.not_running import FORKED
-from aioproducer._state.admission.checking import checked_timeout
 from aioproducer.config import ProducerConfig, require_config
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import KafkaError, StateError
 from aioproducer.records import CloseReport
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aioproducer._callers.consumed import Offsets, offsets_of, owner_of
 from aioproducer._callers.loading import load
 from aioproducer._deferred import deferred
-from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.backoff import Backoff
 from aioproducer.config import ProducerConfig
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionListing
 from aioproducer.transaction import Transaction, run_again
 

@@ -12,11 +12,12 @@ import anyio
 from aioproducer._net.connecting.security import PLAINTEXT
 from aioproducer._net.diagnosing.opening import Door
 from aioproducer._net.diagnosing.preparing import prepared
-from aioproducer._state.admission.checking import checked_timeout, checked_topic
+from aioproducer._state.admission.checking import checked_topic
 from aioproducer._state.diagnosing.addresses import Settings, own_certificate
 from aioproducer._state.diagnosing.configured import config_finding
 from aioproducer._state.diagnosing.finding import Finding
 from aioproducer.config import checked_transactional_id, require_config
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.doctor.asking import Asking, ClusterView
 from aioproducer.doctor.budget import Budget, Phase
 from aioproducer.doctor.configuring import unusable

@@ -11,13 +11,12 @@ from typing import Any, Final, NamedTuple
 
 from aioproducer.config import topic_problem
 from aioproducer.errors import ConfigurationError, RecordError
+from aioproducer.records import MOST_HEADERS
 
 __all__ = ["COLUMNS", "Columns", "checked_channel", "headers_of", "quoted_table"]
 
 COLUMNS: Final = ("topic", "value", "key", "headers", "partition")
 """The columns that `add()` fills."""
-MOST_HEADERS: Final = 100_000
-"""An iterator without an end would fill the memory."""
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
 _TABLE: Final = re.compile(rf"{_NAME}(\.{_NAME})?")
 
@@ -69,6 +68,7 @@ def _text_of(headers: Any, topic: str) -> str | None:
         return None
     try:
         pairs = headers.items() if isinstance(headers, Mapping) else headers
+        # An iterator without an end would fill the memory.
         written = [_written(*pair) for pair in islice(pairs, MOST_HEADERS + 1)]
         if len(written) > MOST_HEADERS:
             raise ValueError(f"there are more than {MOST_HEADERS:,}")

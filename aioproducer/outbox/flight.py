@@ -30,11 +30,14 @@ class Flight:
         # The same of earlier sessions. The database may have lost them since, and have other rows with their ids.
         self._acked_before: dict[int, Row] = {}
         self.failed: list[tuple[Row, KafkaError]] = []
+        # Of the failed rows, those whose records may be written.
+        self._in_doubt: dict[int, Delivery] = {}
         self.sent = 0
 
     def begin(self) -> None:
         """A session begins, and each sent row has its outcome. Rows that are not deleted are read again."""
         self.failed.clear()
+        self._in_doubt.clear()
         self._acked_before |= self.acked
         self.acked.clear()
         self._taken.clear()
@@ -87,6 +90,8 @@ class Flight:
             self.acked[row.id] = row
         else:
             self._taken.discard(row.id)
+            if delivery.outcome is Outcome.UNKNOWN:
+                self._in_doubt[row.id] = delivery
             error = delivery.exception()
             self.failed.append((row, error or KafkaError("the outcome is unknown", outcome=Outcome.UNKNOWN)))
         self._changed()
@@ -109,6 +114,11 @@ class Flight:
         """The failed rows in the order of their ids; they are read again."""
         failed, self.failed = self.failed, []
         return sorted(failed, key=lambda each: each[0].id)
+
+    def take_in_doubt(self) -> dict[int, Delivery]:
+        """The deliveries of the failed rows whose records may be written, by the ids of the rows."""
+        in_doubt, self._in_doubt = self._in_doubt, {}
+        return in_doubt
 
     def keep_only(self, ids: Collection[int]) -> None:
         """Forget the rows that were neither read again nor sent: another relay has deleted them."""

@@ -35,11 +35,13 @@ SELECT EXISTS (
 
 # Of the connection of a relay. Deleted rows may come back after a crash of the server: they are sent twice then, and never
 # lost. Rows are read in the order of the index: the planner, which does not know the ranges, would read and sort them all.
-# A serializable read of the table would make transactions of the program fail that insert rows at the same time.
+# A serializable read of the table would make transactions of the program fail that insert rows at the same time. A limit for
+# idle sessions (PostgreSQL 14) would end the lock.
 _SESSION: Final = """\
-SELECT set_config('synchronous_commit', 'off', false), set_config('enable_bitmapscan', 'off', false),
-    set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false),
-    set_config('default_transaction_isolation', 'read committed', false)"""
+SELECT set_config(name, value, false) FROM pg_settings JOIN (
+    VALUES ('synchronous_commit', 'off'), ('enable_bitmapscan', 'off'), ('enable_seqscan', 'off'), ('jit', 'off'),
+        ('default_transaction_isolation', 'read committed'), ('idle_session_timeout', '0')
+) AS wanted (name, value) USING (name)"""
 
 
 class PostgresStore:
@@ -153,7 +155,8 @@ class PostgresStore:
                 # A standby, a server that has become read-only, a missing right: rows that stay are sent again and again.
                 await connection.execute(self._delete, [], timeout=STATEMENT_TIMEOUT)
             if has_lock and self._channel is not None:
-                await connection.add_listener(self._channel, events.heard)
+                async with asyncio.timeout(STATEMENT_TIMEOUT):
+                    await connection.add_listener(self._channel, events.heard)
         except BaseException:
             if not events.lost.is_set():
                 connection.terminate()
@@ -181,7 +184,8 @@ class PostgresStore:
 
     async def _unlock(self, connection: Any, events: _Events) -> None:
         if self._channel is not None:
-            await connection.remove_listener(self._channel, events.heard)
+            async with asyncio.timeout(STATEMENT_TIMEOUT):
+                await connection.remove_listener(self._channel, events.heard)
         await connection.fetchval("SELECT pg_advisory_unlock($1)", self._lock_key, timeout=STATEMENT_TIMEOUT)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self
 
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import ConfigurationError, KafkaError, StateError
 from aioproducer.outbox.flight import Flight
 from aioproducer.outbox.session import (
@@ -125,8 +126,9 @@ class Relay:
         After `timeout` seconds (default: the producer's `close_timeout_ms`), rows without an outcome stay in the table.
         A store that does not answer then gets one second more.
         """
-        _check_seconds(timeout)
-        limit = self._producer.config.close_timeout_ms / 1000 if timeout is None else timeout
+        limit = checked_timeout("timeout", timeout)
+        if limit is None:
+            limit = self._producer.config.close_timeout_ms / 1000
         self._signals.stop()
         task = self._task
         if task is None:
@@ -256,15 +258,6 @@ def _is_cancelled() -> bool:
     """Whether this task was cancelled; a store may raise a CancelledError of its own."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _check_seconds(timeout: Any) -> None:
-    if timeout is None:
-        return
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise ConfigurationError(f"timeout must be a number of seconds, not {type(timeout).__name__}")
-    if not 0 <= timeout <= math.inf:
-        raise ConfigurationError(f"timeout must be a number of seconds of 0 or more, not {timeout}")
 
 
 def _problems_of_producer(producer: Any) -> list[str]:

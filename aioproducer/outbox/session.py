@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer import Delivery
 from aioproducer.errors import KafkaError, StateError
@@ -15,6 +15,8 @@ from aioproducer.outbox.flight import Flight
 from aioproducer.outbox.rows import Row, record_of, record_without_headers
 from aioproducer.outbox.signals import ended, first_of
 from aioproducer.outbox.verdicts import is_certain, is_of_the_record, is_of_the_time, lacks_its_partition
+from aioproducer.outcome import Outcome
+from aioproducer.records import Resolution
 
 if TYPE_CHECKING:
     from aioproducer.outbox.signals import Signals
@@ -31,12 +33,16 @@ __all__ = [
     "Session",
 ]
 
+T = TypeVar("T")
+
 log: Final = logging.getLogger("aioproducer")
 
 # At most so many pages of rows are sent and not deleted: one is read while others are on their way.
 PAGES: Final = 4
 # Any other exception of a user's object is a failure, after which the relay begins again.
 END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
+# The time of the search for records of unknown outcome, in seconds.
+SEARCH: Final = 1.0
 # Refused timestamps are logged at this interval, in seconds: each row may have one.
 LOG_INTERVAL: Final = 10.0
 
@@ -205,7 +211,7 @@ class Session:
         if not task.cancelled():
             task.result()
 
-    async def _with_lock(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _with_lock(self, work: Coroutine[Any, Any, T]) -> T:
         """Do this while the lock is held; its loss cancels the work."""
         task = asyncio.ensure_future(work)
         try:
@@ -214,7 +220,7 @@ class Session:
                 await self._check_lock()
         finally:
             await ended(task)
-        task.result()
+        return task.result()
 
     # -- waiting
 
@@ -254,7 +260,7 @@ class Session:
         """After a failure: wait for all outcomes, set aside what can never be written, and make a pause."""
         await self._landed()
         await self.delete_acked()
-        failed = self._flight.take_failed()
+        failed = await self._not_found(self._flight.take_failed())
         untimely = [each for each in failed if self._is_untimely(*each)]
         never = [each for each in failed if is_of_the_record(each[1]) and not self._is_untimely(*each)]
         certain = [each for each in (*never, *self._without_partition(failed)) if self._is_certain(each[1])]
@@ -266,8 +272,19 @@ class Session:
                 await self._set_aside(row, error)
         elif never:
             self._singly_until = never[-1][0].id
-        elif not untimely:
+        elif failed and not untimely:
             await self._back_off(failed)
+
+    async def _not_found(self, failed: list[tuple[Row, KafkaError]]) -> list[tuple[Row, KafkaError]]:
+        """The failed rows without those whose records are in the log, though no answer said so: a copy would follow them."""
+        in_doubt = self._flight.take_in_doubt()
+        if not in_doubt:
+            return failed
+        found = await self._with_lock(_found(in_doubt))
+        for row, _ in failed:
+            if row.id in found:
+                self._flight.done(row)
+        return [each for each in failed if each[0].id not in found]
 
     def _is_certain(self, error: KafkaError) -> bool:
         # A refusal of a broker is certain of a row that was sent alone: another program may use the producer, and a record of
@@ -326,6 +343,17 @@ class Session:
 
 async def _until(task: asyncio.Task[Any]) -> None:
     await asyncio.wait([task])
+
+
+async def _found(in_doubt: Mapping[int, Delivery]) -> set[int]:
+    """The ids of the rows whose records are found in the logs of their partitions."""
+    searches = (delivery.resolve_unknown(SEARCH) for delivery in in_doubt.values())
+    resolutions = await asyncio.gather(*searches, return_exceptions=True)
+    return {
+        one
+        for one, resolution in zip(in_doubt, resolutions, strict=True)
+        if isinstance(resolution, Resolution) and resolution.outcome is Outcome.ACKED
+    }
 
 
 async def _put(letters: DeadLetterOutlet, record: Record[Any, Any], error: KafkaError) -> None:

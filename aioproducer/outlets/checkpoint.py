@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, overload
 from typing_extensions import TypeVar
 
 from aioproducer._core import AckedPrefix, BatchDelivery, Sending
-from aioproducer._state.admission.checking import checked_timeout
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import CheckpointStoppedError, ConfigurationError, KafkaError, StateError
 from aioproducer.outlets.dead_letters import DeadLetters
 from aioproducer.outlets.saving import Saver

@@ -10,9 +10,9 @@ from typing import Any, Final
 import attrs
 
 from aioproducer._net.observing.failures import END_OF_THE_PROGRAM
-from aioproducer._state.admission.checking import MOST_HEADERS
 from aioproducer.errors import KafkaError, RecordTooLargeError, text_of
 from aioproducer.outcome import Outcome
+from aioproducer.records import MOST_HEADERS
 
 __all__ = ["Letter", "letter_of"]
 

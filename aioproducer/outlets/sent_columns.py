@@ -34,7 +34,7 @@ class SentColumns:
         topic, values, keys, _, timestamps, _, timeout = columns
         with Reading(topic):
             self._columns = own = _own(producer.config, *columns)
-        # The core reads an Arrow array without its items, and nobody changes it.
+        # The core reads an Arrow array without its items; its bytes do not change.
         self.sending: Sending[BatchDelivery] = producer.send_batch(
             own.topic,
             values if is_arrow(values) else own.values,
@@ -117,5 +117,5 @@ def _kept(items: Any, *, has_bytes: bool) -> Any:
 
 
 def _item(column: Any, at: int) -> Any:
-    """The item of one record; what is no list is for all of them."""
+    """The item of one record; any other object than a list is for all of them."""
     return column[at] if type(column) is list else column

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from aioproducer._core import entry_of, hurry, observe, peek
 from aioproducer._net.log import log
 from aioproducer._net.observing.failures import END_OF_THE_PROGRAM
-from aioproducer._state.admission.checking import checked_timeout
 from aioproducer._state.admission.ready import ReadyRecord
+from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import KafkaError, text_of
 from aioproducer.outcome import Outcome
 from aioproducer.records import RecordMetadata

@@ -170,16 +170,48 @@ async def test_a_failure_stops_what_is_behind_it(
         assert ids(kafka, "four", partition) == list(range(partition + 1, 201, 4))
 
 
-async def test_an_unknown_outcome_is_sent_again_with_the_same_id(
+async def test_a_record_that_is_found_is_not_sent_again(
     kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
 ) -> None:
     """The broker has written it, and answers with an error that does not tell."""
-    table.add("one", b"v")
+    for value in (b"1", b"2"):
+        table.add("one", value)
     kafka.faults.error("UNKNOWN_SERVER_ERROR", append=True)
     async with Relay(producer, store) as relay:
         await until(lambda: not table.rows)
-    assert ids(kafka) == [1, 1]
+    assert ids(kafka) == [1, 2]
+    assert (relay.stats().sent, relay.stats().deleted) == (2, 2)
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_an_unknown_outcome_is_sent_again_with_the_same_id(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore, is_written: bool
+) -> None:
+    """The record is not in the log, or the relay may not read it."""
+    table.add("one", b"v")
+    kafka.faults.error("UNKNOWN_SERVER_ERROR", append=is_written)
+    if is_written:
+        kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Fetch", times=None)
+    async with Relay(producer, store) as relay:
+        await until(lambda: not table.rows)
+    assert ids(kafka) == ([1, 1] if is_written else [1])
     assert (relay.stats().sent, relay.stats().deleted) == (2, 1)
+
+
+async def test_a_relay_whose_lock_is_lost_while_it_searches(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """It deletes nothing, and sends nothing more."""
+    table.add("one", b"v")
+    kafka.faults.error("UNKNOWN_SERVER_ERROR", append=True)
+    held = kafka.faults.delay(api="Fetch", times=None)
+    async with Relay(producer, store, poll=0.05) as relay:
+        await until(lambda: held.hits > 0)
+        table.owner = MemoryStore(table)
+        await until(lambda: not relay.stats().active)
+        held.release()
+    assert list(table.rows) == [1]
+    assert (relay.stats().sent, relay.stats().deleted) == (1, 0)
 
 
 async def test_a_record_that_can_never_be_written_stops_the_relay(

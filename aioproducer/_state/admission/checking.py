@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -11,15 +10,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from aioproducer.config.names import topic_problem
-from aioproducer.errors import ConfigurationError, RecordError, SerializationError
+from aioproducer.config.seconds import seconds_of
+from aioproducer.errors import RecordError, SerializationError
+from aioproducer.records import MOST_HEADERS
 
 if TYPE_CHECKING:
     from aioproducer._state.admission.ready import PlainHeaders
 
 LARGEST_TIMESTAMP = (1 << 63) - 1
 LARGEST_PARTITION = (1 << 31) - 1
-# A record with more is above the limits of any broker.
-MOST_HEADERS = 1_000_000
 
 
 def checked_topic(topic: object) -> str:
@@ -139,28 +138,6 @@ def checked_seconds(name: str, seconds: object, topic: str | None = None) -> flo
     if seconds is None:
         return None
     try:
-        return _seconds(name, seconds)
+        return seconds_of(name, seconds)
     except ValueError as error:
         raise RecordError(str(error), topic=topic) from None
-
-
-def checked_timeout(name: str, seconds: object) -> float | None:
-    """A length of time in seconds, or None, of a call without a record."""
-    if seconds is None:
-        return None
-    try:
-        return _seconds(name, seconds)
-    except ValueError as error:
-        raise ConfigurationError(str(error)) from None
-
-
-def _seconds(name: str, seconds: object) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise ValueError(f"{name} must be a number of seconds, not {type(seconds).__name__}")
-    try:
-        number = float(seconds)
-    except OverflowError:
-        number = math.inf
-    if not 0 <= number < math.inf:
-        raise ValueError(f"{name} must be a number of seconds of 0 or more, not {number}")
-    return number

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from aioproducer import ConfigurationError, Producer, RecordError
 from aioproducer.outbox import ID_HEADER, PostgresStore, Relay
+from aioproducer.outbox import postgres as stores
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, until
 from tools.postgres import Postgres
@@ -268,10 +269,12 @@ async def test_a_relay_that_cannot_delete_sends_nothing(
 async def test_a_server_that_becomes_read_only(pool: Pool[Any], store: PostgresStore) -> None:
     """The relay sends no more until rows can be deleted again."""
     assert await store.acquire()
-    await store._connection.execute("SET default_transaction_read_only = on")
-    assert not await store.acquire()
-    assert await store.acquire()
-    await store.release()
+    try:
+        await store._connection.execute("SET default_transaction_read_only = on")
+        assert not await store.acquire()
+        assert await store.acquire()
+    finally:
+        await store.release()
 
 
 async def test_a_read_makes_no_serializable_transaction_fail(
@@ -364,6 +367,44 @@ async def test_a_cancelled_release_ends_the_session(pool: Pool[Any], store: Post
         while not await second.acquire():  # noqa: ASYNC110  # a server has no event for it
             await asyncio.sleep(0)
     await second.release()
+
+
+@pytest.mark.parametrize("call", ["add_listener", "remove_listener"])
+async def test_a_server_that_does_not_answer_a_listener(
+    call: str, postgres: Postgres, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call ends with the limit of a statement, and the session with it."""
+
+    async def hang(_connection: object, *_arguments: object) -> None:
+        await asyncio.Event().wait()
+
+    class Silent(asyncpg.Connection):
+        pass
+
+    setattr(Silent, call, hang)
+    monkeypatch.setattr(stores, "STATEMENT_TIMEOUT", 0.2)
+    async with asyncpg.create_pool(**postgres.address, connection_class=Silent, min_size=1) as pool:
+        silent = PostgresStore(pool, channel="new_rows")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5) as limit:
+                await silent.acquire()
+                await silent.release()
+        assert not limit.expired()
+        async with asyncio.timeout(LIMIT):
+            while not await store.acquire():  # noqa: ASYNC110  # a server has no event for it
+                await asyncio.sleep(0)
+        await store.release()
+
+
+async def test_a_limit_for_idle_sessions(postgres: Postgres, store: PostgresStore) -> None:
+    """It does not hold for that of a relay, whose lock would end with it, and holds again when it is given back."""
+    options: Any = {"server_settings": {"idle_session_timeout": "100"}}
+    async with asyncpg.create_pool(**postgres.address, **options, min_size=1, max_size=1) as limited:
+        idle = PostgresStore(limited)
+        assert await idle.acquire()
+        assert await idle._connection.fetchval("SHOW idle_session_timeout") == "0"
+        await idle.release()
+        assert await limited.fetchval("SHOW idle_session_timeout") == "100ms"
 
 
 async def test_a_store_without_a_pool_adds_rows(pool: Pool[Any], store: PostgresStore) -> None:

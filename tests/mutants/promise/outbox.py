@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Kind
 
 _RELAY: Final = "tests/outbox/test_relay.py"
+_POSTGRES: Final = "tests/kafka/outbox/test_real_postgres.py"
 _SQLITE: Final = "tests/outbox/test_sqlite.py"
 
 _mutant = Kind("outbox")
@@ -51,6 +52,14 @@ OUTBOX: Final = (
         "    lows, highs = [min(skip, default=LOWEST)], []",
         "A relay that reads on from the highest id leaves out rows that are committed late.",
         "tests/outbox/test_ranges.py",
+    ),
+    _mutant(
+        "row-is-deleted-that-was-not-found",
+        "outbox/session.py",
+        "        if isinstance(resolution, Resolution) and resolution.outcome is Outcome.ACKED\n",
+        "        if isinstance(resolution, Resolution)\n",
+        "No answer came, the record is not in the log, and its row is deleted.",
+        f"{_RELAY}::test_an_unknown_outcome_is_sent_again_with_the_same_id",
     ),
     _mutant(
         "a-whole-batch-is-set-aside",
@@ -131,5 +140,37 @@ OUTBOX: Final = (
         "if data == () else data",
         "Rows of a text that a program inserts by SQL are set aside, or stop the relay.",
         f"{_SQLITE}::test_rows_that_were_inserted_by_sql",
+    ),
+    _mutant(
+        "relay-that-cannot-delete-takes-the-lock",
+        "outbox/postgres.py",
+        "                await connection.execute(self._delete, [], timeout=STATEMENT_TIMEOUT)\n",
+        "                pass\n",
+        "A relay on a standby sends up to four pages of rows again and again, and other relays send them as well.",
+        f"{_POSTGRES}::test_a_relay_that_cannot_delete_sends_nothing",
+    ),
+    _mutant(
+        "relay-of-a-read-only-server-keeps-the-lock",
+        "outbox/postgres.py",
+        "    WHERE current_setting('transaction_read_only') = 'off'\n        AND locktype",
+        "    WHERE locktype",
+        "A server becomes read-only: the relay sends the rows that it cannot delete at each attempt.",
+        f"{_POSTGRES}::test_a_server_that_becomes_read_only",
+    ),
+    _mutant(
+        "lock-ends-with-an-idle-session",
+        "outbox/postgres.py",
+        ", ('idle_session_timeout', '0')\n",
+        "\n",
+        "A relay with a long poll loses its lock whenever nothing is to be sent.",
+        f"{_POSTGRES}::test_a_limit_for_idle_sessions",
+    ),
+    _mutant(
+        "relay-that-waits-for-listen",
+        "outbox/postgres.py",
+        "                async with asyncio.timeout(STATEMENT_TIMEOUT):\n                    await connection.add",
+        "                async with asyncio.timeout(None):\n                    await connection.add",
+        "A network that goes silent behind the lock: the relay waits for LISTEN without end, and no other takes over.",
+        f"{_POSTGRES}::test_a_server_that_does_not_answer_a_listener",
     ),
 )
