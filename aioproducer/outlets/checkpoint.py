@@ -352,7 +352,7 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
     def _number_of(self, position: P) -> int:
         marks = self._open_marks()
         for at in range(len(marks) - 1, -1, -1):
-            if marks[at] is position or marks[at] == position:
+            if marks[at] is position or _is_equal(marks[at], position):
                 return self._reached + at + 1
         return self._reached
 
@@ -378,6 +378,13 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
     def __repr__(self) -> str:
         state = "stopped" if self._failure is not None else self._state
         return f"<Checkpoint {state}: {self._reached} of {self._marked} marks reached>"
+
+
+def _is_equal(mark: object, position: object) -> bool:
+    try:
+        return bool(mark == position)
+    except Exception:  # noqa: BLE001  # an object of the user's, such as an array
+        return False
 
 
 def _unless_aside(sent: SentRecord) -> KafkaError | None:

@@ -104,7 +104,11 @@ def _repr(data: Any) -> str:
 
 
 def _text(text: object, most: int | None = None) -> bytes:
-    return str(text).encode(errors="backslashreplace")[:most]
+    found = str(text).encode(errors="backslashreplace")
+    if most is None or len(found) <= most:
+        return found
+    # Not in the middle of a character: readers decode it.
+    return found[:most].decode(errors="ignore").encode()
 
 
 def _milliseconds(timestamp: object) -> object:

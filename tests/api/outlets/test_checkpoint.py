@@ -353,6 +353,23 @@ async def test_reached_with_a_limit(kafka: EmbeddedKafka, producer: Producer[Any
     await checkpoint.reached(0, timeout=LIMIT)
 
 
+async def test_positions_that_cannot_be_compared(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """An array has no truth value: it is found as itself, among others."""
+    checkpoint: Checkpoint[Any] = Checkpoint(producer)
+    held = kafka.faults.delay(times=None)
+    positions = [np.array([number, 0]) for number in range(3)]
+    for position in positions:
+        await checkpoint.send("one", b"0")
+        checkpoint.mark(position)
+    reaching = asyncio.create_task(checkpoint.reached(positions[0], timeout=LIMIT))
+    await turns(5)
+    assert not reaching.done()
+    held.release()
+    await reaching
+    assert checkpoint.position is not None
+    await checkpoint.close()
+
+
 async def test_records_do_not_linger_when_they_are_waited_for(make: Make) -> None:
     """`reached`, `rewind` and `close` send the buffered records."""
     producer = await warm(make(linger_ms=60_000))

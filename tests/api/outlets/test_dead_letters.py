@@ -353,6 +353,13 @@ async def test_the_bytes_at_the_call_are_kept(kafka: EmbeddedKafka, letters: Dea
     assert values(kafka, DEAD) == [b"before"]
 
 
+async def test_a_long_error_is_cut_between_characters(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """At most 2 KiB, which readers can decode."""
+    await letters.put(Record("one", b"a"), ValueError("-" + "ü" * 2_000))
+    (letter,) = kafka.records(DEAD)
+    assert (headers_of(letter)["aioproducer.error"] or b"").decode() == "-" + "ü" * 1_023
+
+
 @pytest.mark.parametrize("kind", [list, dict])
 async def test_the_headers_at_the_call_are_kept(
     kind: type[Any], kafka: EmbeddedKafka, letters: DeadLetters
