@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import crc32c
+
 from aioproducer.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 _BEGINNING: Final = struct.Struct(">qi")
 _MAGIC_AT: Final = 16
 _MAGIC: Final = 2
+_CRC_AT, _ATTRIBUTES_AT = 17, 21
+_CHECKSUM: Final = struct.Struct(">I")
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CONTROL: Final = 0x20
 
@@ -36,7 +40,7 @@ class BatchHead(NamedTuple):
 def heads_of(records: bytes | memoryview | None) -> Iterator[BatchHead | None]:
     """The header of each whole batch; None stands for a batch in a format before Kafka 0.11, and all behind it.
 
-    The last batch may be cut off by the limit of the answer: it is left out.
+    The last batch may be cut off by the limit of the answer: it is left out. ProtocolError if the bytes of a batch were changed.
     """
     for head, _ in batches_of(records):
         yield head
@@ -55,7 +59,13 @@ def batches_of(records: bytes | memoryview | None) -> Iterator[tuple[BatchHead |
             raise ProtocolError(f"a batch in the answer to Fetch has a length of {length} bytes")
         if size > len(view):
             return
-        yield _head(view), view[:size]
+        head = _head(view)
+        # The offset is the only number of a head outside of it.
+        if crc32c.crc32c(view[_ATTRIBUTES_AT:size]) != _CHECKSUM.unpack_from(view, _CRC_AT)[0]:
+            raise ProtocolError(
+                f"the batch at offset {head.first_offset} in the answer to Fetch has a wrong checksum"
+            )
+        yield head, view[:size]
         view = view[size:]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import crc32c
-
 from aioproducer._codecs import decompress
 from aioproducer.errors import ProtocolError
 
@@ -15,10 +13,9 @@ if TYPE_CHECKING:
 
     from aioproducer._wire.heads import BatchHead
 
-_CRC_AT, _ATTRIBUTES_AT, _COUNT_AT, _RECORDS_AT = 17, 21, 57, 61
+_ATTRIBUTES_AT, _COUNT_AT, _RECORDS_AT = 21, 57, 61
 _CODEC: Final = 0x07
 _TRANSACTIONAL: Final = 0x10
-_UINT32: Final = struct.Struct(">I")
 _INT32: Final = struct.Struct(">i")
 # The key of a control record: a version and a kind.
 _CONTROL_KEY: Final = struct.Struct(">hh")
@@ -39,10 +36,7 @@ def is_transactional(batch: memoryview) -> bool:
 
 
 def records_of(head: BatchHead, batch: memoryview) -> Iterator[StoredRecord]:
-    """The records of a whole batch; ProtocolError if the bytes were changed or cut."""
-    (told,) = _UINT32.unpack_from(batch, _CRC_AT)
-    if crc32c.crc32c(batch[_ATTRIBUTES_AT:]) != told:
-        raise ProtocolError(f"the batch at offset {head.first_offset} has a wrong checksum")
+    """The records of a whole batch, whose checksum is right; ProtocolError if they cannot be read."""
     codec = batch[_ATTRIBUTES_AT + 1] & _CODEC
     (count,) = _INT32.unpack_from(batch, _COUNT_AT)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import crc32c
 import pytest
 
 from aioproducer._core import Batch
@@ -40,6 +41,7 @@ def test_a_marker() -> None:
     """The attribute of a control batch."""
     data = batch(base=5)
     data[22] |= 0x20
+    struct.pack_into(">I", data, 17, crc32c.crc32c(memoryview(data)[21:]))
     assert list(heads_of(bytes(data))) == [HEAD._replace(is_control=True)]
 
 
@@ -57,3 +59,13 @@ def test_numbers_that_cannot_be(at: int, value: str) -> None:
     struct.pack_into(value, data, at, -1)
     with pytest.raises(ProtocolError, match="in the answer to Fetch"):
         list(heads_of(bytes(data)))
+
+
+def test_bytes_that_were_changed() -> None:
+    """Each number of a producer is covered by the checksum: a batch with another one could prove that a record is absent."""
+    data = bytes(batch(base=5))
+    for at in range(17, len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        with pytest.raises(ProtocolError, match="at offset 5 in the answer to Fetch has a wrong checksum"):
+            list(heads_of(bytes(changed)))

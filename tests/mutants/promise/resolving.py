@@ -77,4 +77,12 @@ RESOLVING: Final = (
         "A record that an earlier report had is counted again when its batch is found.",
         f"{_TALLY}::test_records_that_were_found_count_once",
     ),
+    _mutant(
+        "absence-by-changed-bytes",
+        "_wire/heads.py",
+        "        if crc32c.crc32c(view[_ATTRIBUTES_AT:size]) != _CHECKSUM.unpack_from(view, _CRC_AT)[0]:\n",
+        "        if False:\n",
+        "A bit of a batch has changed on a disk: its record is told to be not written, though it is in the log.",
+        "tests/wire/test_heads.py::test_bytes_that_were_changed",
+    ),
 )
