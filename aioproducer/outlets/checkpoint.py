@@ -14,6 +14,7 @@ from aioproducer._core import AckedPrefix, BatchDelivery, Sending
 from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import CheckpointStoppedError, ConfigurationError, KafkaError, StateError
 from aioproducer.outlets.dead_letters import DeadLetters
+from aioproducer.outlets.rule import shares_a_refusal
 from aioproducer.outlets.saving import Saver
 from aioproducer.outlets.sent_columns import SentColumns
 from aioproducer.producer import Producer
@@ -50,7 +51,8 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
     once, never an older position after a newer one.
 
     A record that fails stops the checkpoint: `position` stays before it, `error` has the reason, and `send` and `mark` raise
-    `CheckpointStoppedError` until `rewind()`. Memory grows with open batches and open marks, not with records.
+    `CheckpointStoppedError` until `rewind()`. If a broker refused other records of its batch, `send` then waits for the outcome
+    of each record up to the next mark, so that `dead_letters` gets those that are refused alone. Memory grows with open batches and open marks, not with records.
 
     `send` and `send_nowait` give a `Delivery`, with `dead_letters` a `SentRecord`. The type is `Checkpoint[P]`, with
     `dead_letters` `Checkpoint[P, SentRecord]`, where `P` is that of the positions.
@@ -104,6 +106,8 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
         self._rewinds = 0
         # The number of times that marks were forgotten.
         self._generation = 0
+        # Until so many marks are reached, `send` waits for the outcome of each record.
+        self._singly_until = 0
         self._told = False
         self._state = "open"
         self._follow(producer, self._on_change)
@@ -189,6 +193,9 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
             # Of several tasks that wait for it, the first one does it.
             if generation == self._generation:
                 self._generation += 1
+                if self._letters is not None and shares_a_refusal(self._failure):
+                    # The source sends the same records again, and in one batch they would be refused again.
+                    self._singly_until = self._marked + 1
                 self._forget()
                 self._told = False
         finally:
@@ -275,7 +282,14 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
 
     def _send_aside(self, *arguments: Any) -> Any:
         sent = self._begin_aside(lambda letters: letters.send_by(self._producer, *arguments))
-        return sent.accepted()
+        return sent.accepted() if self._reached >= self._singly_until else self._alone(sent)
+
+    @staticmethod
+    async def _alone(sent: SentRecord) -> SentRecord:
+        """The record, when it has its outcome: it shares no batch with the next one."""
+        await sent.placed()
+        await sent.wait()
+        return await sent.accepted()
 
     def _send_aside_nowait(self, *arguments: Any) -> SentRecord:
         return self._begin_aside(lambda letters: letters.send_nowait_by(self._producer, *arguments))

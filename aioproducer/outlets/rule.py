@@ -8,7 +8,7 @@ from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import BrokerError, DeliveryError, KafkaError, RecordError
 from aioproducer.outcome import Outcome
 
-__all__ = ["OF_THE_RECORD", "is_of_the_record"]
+__all__ = ["OF_THE_RECORD", "is_of_the_record", "shares_a_refusal"]
 
 # A broker's errors about the contents of a record.
 OF_THE_RECORD: Final = frozenset(
@@ -30,6 +30,11 @@ def is_of_the_record(error: BaseException) -> bool:
         # A record of `send_nowait` that was refused when its topic became known.
         return isinstance(error.cause, RecordError) and is_of_the_record(error.cause)
     return isinstance(error, RecordError) and not _is_of_all(error.cause)
+
+
+def shares_a_refusal(error: BaseException | None) -> bool:
+    """True for a record that was not written because the broker refused other records of its batch."""
+    return isinstance(error, BrokerError) and error.code in OF_THE_RECORD and error.retriable
 
 
 def _is_of_all(cause: BaseException | None) -> bool:

@@ -627,6 +627,37 @@ async def test_a_dead_letter_that_fails_stops_it(kafka: EmbeddedKafka, producer:
         assert await checkpoint.rewind() is None
 
 
+async def test_a_refused_record_beside_others(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
+    """The broker refuses a batch and names one record. The source goes on behind it, with one dead letter more."""
+    kafka.create_topic("compacted", 1, cleanup_policy="compact")
+    await producer.send_and_wait("compacted", b"first", key=b"k")
+    checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))
+    rounds = 0
+    async with asyncio.timeout(LIMIT):
+        while checkpoint.position != 20:
+            rounds += 1
+            try:
+                for number in range(checkpoint.position or 0, 20):
+                    await checkpoint.send("compacted", b"%d" % number, key=None if number == 7 else b"k")
+                    if number % 4 == 3:
+                        checkpoint.mark(number + 1)
+                await checkpoint.reached()
+            except CheckpointStoppedError:
+                await checkpoint.rewind()
+    assert rounds == 2
+    assert values(kafka, "compacted")[1:] == [b"%d" % number for number in range(20) if number != 7]
+    assert values(kafka, DEAD) == [b"7", b"7"]
+    # With one mark more than before, records share batches again.
+    for mark, most in ((21, 200), (22, 20)):
+        requests = producer.stats().requests
+        for number in range(100):
+            await checkpoint.send("compacted", b"%d" % number, key=b"k")
+        checkpoint.mark(mark)
+        await checkpoint.reached(timeout=LIMIT)
+        assert producer.stats().requests < requests + most
+    await checkpoint.close()
+
+
 async def test_what_is_not_set_aside_stops_it(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
     """As without dead letters; `send_nowait` without room may be repeated."""
     checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))

@@ -86,6 +86,14 @@ OUTLETS: Final = (
         f"{_LETTERS}::test_the_headers_at_the_call_are_kept",
     ),
     _mutant(
+        "one-refused-record-holds-up-its-source",
+        "outlets/checkpoint.py",
+        "                    self._singly_until = self._marked + 1\n",
+        "                    pass\n",
+        "A record without a key for a compacted topic: each attempt refuses its whole batch and writes another dead letter.",
+        f"{_CHECKPOINT}::test_a_refused_record_beside_others",
+    ),
+    _mutant(
         "refused-record-is-passed",
         "_core/delivery_prefix.pxi",
         "        self._fail(after, _copy(entry.error))\n        return 0\n",
