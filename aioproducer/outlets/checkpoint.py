@@ -22,7 +22,7 @@ from aioproducer.producer import Producer
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from aioproducer._core import Delivery
+    from aioproducer._core import Delivery, PrefixPart
     from aioproducer.outlets.sent_record import SentRecord
     from aioproducer.records import Headers, Timestamp
 
@@ -109,6 +109,8 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
         # Until so many marks are reached, `send` waits for the outcome of each record.
         self._singly_until = 0
         self._told = False
+        # Failed records whose failure the program has not learned.
+        self._unread: list[SentRecord] = []
         self._state = "open"
         self._follow(producer, self._on_change)
 
@@ -303,8 +305,14 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
             # One that may be sent again was not sent.
             part.settle(error if isinstance(error, KafkaError) and not error.retriable else None)
             raise
-        sent.when_settled(lambda sent: part.settle(_unless_aside(sent)))
+        sent.when_settled(lambda sent: self._settle_aside(part, sent))
         return sent
+
+    def _settle_aside(self, part: PrefixPart, sent: SentRecord) -> None:
+        error = _unless_aside(sent)
+        if error is not None:
+            self._unread.append(sent)
+        part.settle(error)
 
     def _send_batch_aside(self, *arguments: Any) -> Sending[BatchDelivery]:
         assert self._letters is not None  # noqa: S101  # asked for by the caller
@@ -358,6 +366,12 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
     def _note_told(self) -> None:
         self._told = True
         self._tell()
+
+    def _tell(self) -> None:
+        super()._tell()
+        unread, self._unread = self._unread, []
+        for sent in unread:
+            sent.see()
 
     def _newest_position(self) -> tuple[int, Any]:
         self._take_changes()

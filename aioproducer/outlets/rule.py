@@ -33,8 +33,11 @@ def is_of_the_record(error: BaseException) -> bool:
 
 
 def shares_a_refusal(error: BaseException | None) -> bool:
-    """True for a record that was not written because the broker refused other records of its batch."""
-    return isinstance(error, BrokerError) and error.code in OF_THE_RECORD and error.retriable
+    """True for a record that was not written because the broker refused another one: of its batch, or before it in gapless mode."""
+    if not isinstance(error, DeliveryError) or not error.retriable:
+        return False
+    refusal = error if isinstance(error, BrokerError) else error.cause
+    return isinstance(refusal, BrokerError) and refusal.code in OF_THE_RECORD
 
 
 def _is_of_all(cause: BaseException | None) -> bool:

@@ -83,7 +83,7 @@ class SentRecord:
         """The outcome of the record itself; PENDING until its dead letter, if it has one, has an outcome as well."""
         if not self._is_settled:
             return Outcome.PENDING
-        self._see()
+        self.see()
         return Outcome.ACKED if self._error is None else self._error.outcome
 
     @property
@@ -351,11 +351,14 @@ class SentRecord:
         if delivery is not None and not delivery.done():
             hurry(delivery)
 
-    def _see(self) -> None:
+    def see(self) -> None:
+        """The program learns of the outcome: in gapless mode, records behind a failure may be sent again."""
         if not self._seen:
             self._seen = True
             if self._delivery is not None and self._error is not None:
                 self._delivery.exception()
+            if self._letter is not None and self._letter_error is not None:
+                self._letter.exception()
 
     def __del__(self) -> None:
         # The attribute is missing where memory ended during construction.

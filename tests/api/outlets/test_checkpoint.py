@@ -658,6 +658,56 @@ async def test_a_refused_record_beside_others(kafka: EmbeddedKafka, producer: Pr
     await checkpoint.close()
 
 
+async def test_a_refused_record_of_a_gapless_producer(kafka: EmbeddedKafka, make: Make) -> None:
+    """Records behind it are in batches of their own and were sent already. The only mark comes behind all of them."""
+    kafka.create_topic("compacted", 1, cleanup_policy="compact")
+    producer = await warm(make(gapless=True, batch_size=1))
+    await producer.send_and_wait("compacted", b"first", key=b"k")
+    checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))
+    rounds = 0
+    async with asyncio.timeout(LIMIT):
+        while checkpoint.position is None:
+            rounds += 1
+            try:
+                for number in range(20):
+                    await checkpoint.send("compacted", b"%d" % number, key=None if number == 7 else b"k")
+                checkpoint.mark(20)
+                await checkpoint.reached()
+            except CheckpointStoppedError:
+                await checkpoint.rewind()
+    assert rounds == 2
+    written = values(kafka, "compacted")[1:]
+    assert written[-19:] == [b"%d" % number for number in range(20) if number != 7]
+    await checkpoint.close()
+
+
+@pytest.mark.parametrize("way", ["send", "send_nowait", "send_batch"])
+async def test_a_gapless_source_goes_on_after_a_failure(way: str, kafka: EmbeddedKafka, make: Make) -> None:
+    """The program has learned of the failure by the checkpoint: its records may be sent again."""
+    producer = await warm(make(gapless=True))
+    checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", topic="one")
+    rounds = 0
+    async with asyncio.timeout(LIMIT):
+        while checkpoint.position != 10:
+            rounds += 1
+            try:
+                for number in range(checkpoint.position or 0, 10):
+                    if way == "send":
+                        await checkpoint.send("one", b"%d" % number)
+                    elif way == "send_nowait":
+                        checkpoint.send_nowait("one", b"%d" % number)
+                    else:
+                        await checkpoint.send_batch("one", [b"%d" % number])
+                    checkpoint.mark(number + 1)
+                await checkpoint.reached()
+            except CheckpointStoppedError:
+                await checkpoint.rewind()
+    assert rounds == 2
+    assert values(kafka) == [b"%d" % number for number in range(10)]
+    await checkpoint.close()
+
+
 async def test_what_is_not_set_aside_stops_it(kafka: EmbeddedKafka, producer: Producer[Any, Any]) -> None:
     """As without dead letters; `send_nowait` without room may be repeated."""
     checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))

@@ -353,6 +353,16 @@ async def test_the_bytes_at_the_call_are_kept(kafka: EmbeddedKafka, letters: Dea
     assert values(kafka, DEAD) == [b"before"]
 
 
+async def test_a_gapless_producer_after_a_letter_that_failed(kafka: EmbeddedKafka, make: Make) -> None:
+    """The program has learned of it by its record, and has no other way: the next dead letters are written."""
+    letters = DeadLetters(await warm(make(gapless=True)), DEAD)
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", topic=DEAD)
+    with pytest.raises(RecordTooLargeError):
+        await letters.send_and_wait("one", TOO_LARGE)
+    metadata = await letters.send_and_wait("one", TOO_LARGE)
+    assert metadata.topic == DEAD
+
+
 async def test_a_long_error_is_cut_between_characters(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
     """At most 2 KiB, which readers can decode."""
     await letters.put(Record("one", b"a"), ValueError("-" + "ü" * 2_000))
