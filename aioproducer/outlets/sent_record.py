@@ -39,6 +39,7 @@ class SentRecord:
         "_entry",
         "_error",
         "_is_placed",
+        "_is_reported",
         "_is_settled",
         "_is_urgent",
         "_letter",
@@ -71,6 +72,8 @@ class SentRecord:
         # The record has its place, or its end.
         self._is_placed = False
         self._is_settled = False
+        # A caller reports its failure.
+        self._is_reported = False
         self._is_urgent = False
         self._seen = False
         self._waiters: list[asyncio.Future[None]] = []
@@ -81,9 +84,13 @@ class SentRecord:
     @property
     def outcome(self) -> Outcome:
         """The outcome of the record itself; PENDING until its dead letter, if it has one, has an outcome as well."""
+        if self._is_settled:
+            self.see()
+        return self._outcome_now()
+
+    def _outcome_now(self) -> Outcome:
         if not self._is_settled:
             return Outcome.PENDING
-        self.see()
         return Outcome.ACKED if self._error is None else self._error.outcome
 
     @property
@@ -145,8 +152,12 @@ class SentRecord:
             self._on_settled = call
 
     def fate(self) -> tuple[Outcome, KafkaError | None, bool]:
-        """The outcome, the error of a record that is neither written nor set aside, and whether it is set aside."""
-        return self.outcome, None if self._is_aside else self._error, self.dead_lettered
+        """The outcome, the error of a record that is neither written nor set aside, and whether it is set aside.
+
+        For a caller that reports the failure later: until then it is not read, and in gapless mode nothing is written behind it.
+        """
+        self._is_reported = True
+        return self._outcome_now(), None if self._is_aside else self._error, self.dead_lettered
 
     async def placed(self) -> None:
         """Wait until the record has its place, or its end. Cancelled before that, the record is withdrawn."""
@@ -308,8 +319,9 @@ class SentRecord:
             return
         assert self._record is not None  # noqa: S101  # kept until the outcome
         self._letters.count(self._record.topic)
-        if self._delivery is not None:
-            # Its failure is dealt with: in gapless mode, the records behind it may go on.
+        if self._delivery is not None and self._producer._is_only_loss(self._delivery):  # noqa: SLF001  # a seam for this package
+            # Its failure is dealt with: in gapless mode, the records behind it may go on. Where others were lost with it, they
+            # may go on when the program has read one of these failures.
             self._delivery.exception()
         self._settle()
 
@@ -363,7 +375,7 @@ class SentRecord:
     def __del__(self) -> None:
         # The attribute is missing where memory ended during construction.
         error = getattr(self, "_error", None)
-        if error is not None and not self._seen and not self._is_aside:
+        if error is not None and not self._seen and not self._is_reported and not self._is_aside:
             log.error(
                 "a record was neither written nor set aside, and the program never read its outcome: %s",
                 error,

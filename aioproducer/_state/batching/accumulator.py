@@ -112,6 +112,8 @@ class Accumulator:
         # A batch that was closed because it is full will have one like it behind it.
         expected = 0 if closed is None or 2 * closed.size < closed.limit else closed.limit
         gap = None if queue.gap is None else gap_of(queue)
+        if gap is not None:
+            gap.is_shared = True
         batch = self.maker.new(queue, now, expected, awaited, gap)
         try:
             self._open(queue, batch, now)

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 class Gap(ReadMark):
     """A loss in one partition. It is the mark of the batches that fail because of it: reading one of their failures closes it."""
 
-    __slots__ = ("cause", "failure", "opened_at")
+    __slots__ = ("cause", "failure", "is_shared", "opened_at")
 
     def __init__(self, cause: KafkaError, opened_at: float, failure: int = 0) -> None:
         self.cause = cause
         self.opened_at = opened_at
         # The number of the failure that the loss is.
         self.failure = failure
+        # Other records were lost with the first one, or may be.
+        self.is_shared = False
 
     @property
     def open(self) -> bool:
@@ -37,6 +39,7 @@ class Gap(ReadMark):
 
     def error(self, batch: QueuedBatch, now: float) -> DeliveryError:
         """The error of records behind it."""
+        self.is_shared = True
         return DeliveryError(
             "not written, because an earlier record was lost (gapless=True): read the failed deliveries or call flush(), "
             "then send again from the first failed record on",

@@ -32,6 +32,7 @@ from aioproducer.serializers import NotPrepared
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.api.conftest import Make
 from tests.api.support import LIMIT, turns, values, warm
+from tests.net.support import until
 
 DEAD = "dead"
 TOO_LARGE = b"x" * 2_000_000
@@ -361,6 +362,61 @@ async def test_a_gapless_producer_after_a_letter_that_failed(kafka: EmbeddedKafk
         await letters.send_and_wait("one", TOO_LARGE)
     metadata = await letters.send_and_wait("one", TOO_LARGE)
     assert metadata.topic == DEAD
+
+
+async def test_a_gapless_stream_with_a_loss(kafka: EmbeddedKafka, make: Make) -> None:
+    """Nothing is written behind a record that is lost, before the program has the result."""
+    producer = await warm(make(gapless=True))
+
+    async def records() -> AsyncIterator[Record[Any, Any]]:
+        for number in range(50):
+            if number == 5:
+                kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", topic="one")
+            yield Record("one", b"%d" % number)
+            await turns(3)
+
+    result = await producer.send_all(records(), dead_letters=DeadLetters(producer, DEAD))
+    written = values(kafka)
+    assert written == [b"%d" % number for number in range(len(written))]
+    assert (result.acked, result.not_written) == (len(written), 50 - len(written))
+    assert len(written) < 50
+    await producer.send_and_wait("one", b"after")
+
+
+@pytest.mark.parametrize("reads", ["the refused one", "another one"])
+async def test_a_gapless_producer_behind_a_record_that_is_set_aside(
+    reads: str, kafka: EmbeddedKafka, make: Make
+) -> None:
+    """Records that were sent meanwhile are lost with it: no later one is written before the program has read of it."""
+    kafka.create_topic("compacted", 1, cleanup_policy="compact")
+    producer = await warm(make(gapless=True, batch_size=1))
+    await producer.send_and_wait("compacted", b"first", key=b"k")
+    letters = DeadLetters(producer, DEAD)
+    sent = [
+        letters.send("compacted", b"%d" % number, key=None if number == 2 else b"k") for number in range(8)
+    ]
+    await until(lambda: all(each.done() for each in sent))
+    assert sent[2].dead_lettered
+    later = letters.send("compacted", b"later", key=b"k")
+    await until(later.done)
+    assert values(kafka, "compacted") == [b"first", b"0", b"1"]
+    assert await sent[2 if reads == "the refused one" else 5].wait() is Outcome.NOT_WRITTEN
+    await letters.send_and_wait("compacted", b"again", key=b"k")
+    assert values(kafka, "compacted") == [b"first", b"0", b"1", b"again"]
+
+
+async def test_a_gapless_producer_behind_a_record_that_is_set_aside_alone(
+    kafka: EmbeddedKafka, make: Make
+) -> None:
+    """Nothing else is missing: the next record is written."""
+    kafka.create_topic("compacted", 1, cleanup_policy="compact")
+    producer = await warm(make(gapless=True))
+    await producer.send_and_wait("compacted", b"first", key=b"k")
+    letters = DeadLetters(producer, DEAD)
+    sent = letters.send("compacted", b"refused")
+    await until(sent.done)
+    letters.send("compacted", b"next", key=b"k")
+    await until(lambda: values(kafka, "compacted") == [b"first", b"next"])
 
 
 async def test_a_long_error_is_cut_between_characters(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
