@@ -288,10 +288,10 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
 
     @staticmethod
     async def _alone(sent: SentRecord) -> SentRecord:
-        """The record, when it has its outcome: it shares no batch with the next one."""
-        await sent.placed()
+        """The record, when it has its outcome: it shares no batch with the next one. A failure stops the checkpoint, as always."""
+        await sent.accepted()
         await sent.wait()
-        return await sent.accepted()
+        return sent
 
     def _send_aside_nowait(self, *arguments: Any) -> SentRecord:
         return self._begin_aside(lambda letters: letters.send_nowait_by(self._producer, *arguments))

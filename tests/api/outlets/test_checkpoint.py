@@ -658,6 +658,31 @@ async def test_a_refused_record_beside_others(kafka: EmbeddedKafka, producer: Pr
     await checkpoint.close()
 
 
+async def test_a_failure_while_records_are_sent_one_by_one(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any]
+) -> None:
+    """`send` does not raise it: the checkpoint is stopped, as by any failure."""
+    kafka.create_topic("compacted", 1, cleanup_policy="compact")
+    checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))
+    await producer.partitions_for("compacted")
+    for number in range(3):
+        await checkpoint.send("compacted", b"%d" % number, key=None if number == 1 else b"k")
+    checkpoint.mark(0)
+    with pytest.raises(CheckpointStoppedError):
+        await checkpoint.reached(timeout=LIMIT)
+    await checkpoint.rewind()
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", topic="compacted")
+    sent: Any = await checkpoint.send("compacted", b"0", key=b"k")
+    assert sent.done()
+    with pytest.raises(CheckpointStoppedError, match="AUTHORIZATION"):
+        await checkpoint.send("compacted", b"1", key=b"k")
+    await checkpoint.rewind()
+    await checkpoint.send("compacted", b"0", key=b"k")
+    checkpoint.mark(0)
+    await checkpoint.reached(timeout=LIMIT)
+    await checkpoint.close()
+
+
 async def test_a_refused_record_of_a_gapless_producer(kafka: EmbeddedKafka, make: Make) -> None:
     """Records behind it are in batches of their own and were sent already. The only mark comes behind all of them."""
     kafka.create_topic("compacted", 1, cleanup_policy="compact")
