@@ -69,13 +69,15 @@ class Coordinators:
 
         The limit is for all ids together.
         """
-        await fence_all(self._asking(), transactional_ids, self._timeout(timeout))
+        session = self._asking()
+        await fence_all(session, transactional_ids, self._timeout(timeout), session.idle)
 
     async def list_transactions(
         self, prefix: str = "", *, timeout: float | None = None
     ) -> list[TransactionListing]:
         """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
-        return await list_all(self._asking(), prefix, self._timeout(timeout))
+        session = self._asking()
+        return await list_all(session, prefix, self._timeout(timeout), session.idle)
 
     async def committed_offsets(
         self, group: str, partitions: Iterable[Any], *, timeout: float | None = None
@@ -84,7 +86,8 @@ class Coordinators:
 
         Waits for open transactions that contain offsets of these partitions.
         """
-        return await fetch_committed(self._asking(), group, partitions, self._timeout(timeout))
+        session = self._asking()
+        return await fetch_committed(session, group, partitions, self._timeout(timeout), session.idle)
 
     async def commit(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
         """Commit a detached transaction; see `TransactionHandle.commit()` for its errors."""
@@ -99,11 +102,12 @@ class Coordinators:
         if handle.is_empty:
             return
         facts = (handle.transactional_id, handle.producer_id, handle.epoch, handle.version)
-        await end_foreign(session, facts, seconds, committed=committed)
+        await end_foreign(session, facts, seconds, session.idle, committed=committed)
 
     def _asking(self) -> ShortSession:
         if self._session is None:
             raise StateError("use `async with Coordinators(...) as coordinators:`")
+        self._session.close_control_if_idle()
         return self._session
 
     def _timeout(self, timeout: float | None) -> float:

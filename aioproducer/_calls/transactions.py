@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer._callers.consumed import Offsets, offsets_of, owner_of
@@ -15,14 +16,18 @@ from aioproducer.records import OffsetAndMetadata, TopicPartition, TransactionLi
 from aioproducer.transaction import Transaction, run_again
 
 _FOREIGN: Final = "aioproducer._net.transactions.foreign_transactions"
+_IDLE: Final = "aioproducer._net.connecting.idle_connections"
 _OFFSETS: Final = "aioproducer._net.transactions.stable_offsets"
 
 if TYPE_CHECKING:
+    from aioproducer._net.connecting import idle_connections
+    from aioproducer._net.connecting.idle_connections import IdleConnections
     from aioproducer._net.runtime.engine import Engine
     from aioproducer._net.transactions import foreign_transactions, stable_offsets
     from aioproducer._net.transactions.transactions import Transactions
 else:
     foreign_transactions = deferred(_FOREIGN)
+    idle_connections = deferred(_IDLE)
     stable_offsets = deferred(_OFFSETS)
 
 T = TypeVar("T")
@@ -114,15 +119,19 @@ class TransactionCalls:
 
     async def fence(self, transactional_ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Abort the open transactions of these transactional ids, whose owners are gone, and refuse them from now on."""
-        await load(_FOREIGN)
-        await foreign_transactions.fence_all(self._running(), transactional_ids, self._timeout(timeout))
+        await load(_FOREIGN, _IDLE)
+        with closing(self._idle_connections()) as idle:
+            session, seconds = self._running(), self._timeout(timeout)
+            await foreign_transactions.fence_all(session, transactional_ids, seconds, idle)
 
     async def list_transactions(
         self, prefix: str = "", *, timeout: float | None = None
     ) -> list[TransactionListing]:
         """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
-        await load(_FOREIGN)
-        return await foreign_transactions.list_all(self._running(), prefix, self._timeout(timeout))
+        await load(_FOREIGN, _IDLE)
+        with closing(self._idle_connections()) as idle:
+            session, seconds = self._running(), self._timeout(timeout)
+            return await foreign_transactions.list_all(session, prefix, seconds, idle)
 
     async def committed_offsets(
         self, group: str, partitions: Iterable[Any], *, timeout: float | None = None
@@ -131,7 +140,11 @@ class TransactionCalls:
 
         Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
         """
-        await load(_OFFSETS)
-        return await stable_offsets.fetch_committed(
-            self._running(), group, partitions, self._timeout(timeout)
-        )
+        await load(_OFFSETS, _IDLE)
+        with closing(self._idle_connections()) as idle:
+            session, seconds = self._running(), self._timeout(timeout)
+            return await stable_offsets.fetch_committed(session, group, partitions, seconds, idle)
+
+    def _idle_connections(self) -> IdleConnections:
+        """The connections that a call about other producers leaves; none outlives the call."""
+        return idle_connections.IdleConnections(self.config.connections_max_idle_ms)

@@ -12,6 +12,7 @@ from aioproducer._net.connecting.addresses import Addresses
 from aioproducer._net.connecting.connection.traffic import Traffic
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.dialing import SOCKETS, Network
+from aioproducer._net.connecting.idle_connections import IdleConnections
 from aioproducer._net.log import log_of
 from aioproducer._net.securing.protocol import security_of
 from aioproducer._state.backoff import Backoff
@@ -78,6 +79,8 @@ class ShortSession:
             rebootstrap_after=None,
         )
         self._last_error: BaseException | None = None
+        # Shared by the calls of the session.
+        self.idle = IdleConnections(config.connections_max_idle_ms)
         self.control = Control(self, Contact(log_of(config.client_id), logging.DEBUG), Traffic())
 
     @property
@@ -88,6 +91,12 @@ class ShortSession:
     @last_error.setter
     def last_error(self, error: BaseException) -> None:
         self._last_error = error
+
+    def close_control_if_idle(self) -> None:
+        """Close the connection to any broker if it was not used for `connections_max_idle_ms`."""
+        limit = self.config.connections_max_idle_ms / 1000
+        if limit > 0:
+            self.control.close_if_idle(self.loop.time(), limit)
 
     async def __aenter__(self) -> Self:
         return self

@@ -11,7 +11,6 @@ import anyio
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.log import log_of
-from aioproducer._net.transactions.idle_connections import IdleConnections
 from aioproducer._net.transactions.required import leaves_out
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from aioproducer._net.cluster.session import Session
     from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.connecting.idle_connections import IdleConnections
 
 KEYS_IN_A_LIST_FROM = 4
 # The former transaction is being ended, which takes a few milliseconds; no message says when it has ended. Doubled each time,
@@ -58,8 +58,8 @@ class Coordinator:
         idle: IdleConnections | None = None,
     ) -> None:
         self.session = session
-        # Shared by the coordinators of one call.
-        self._idle = idle or IdleConnections()
+        # Shared by the coordinators of one call or session; None: each has a connection of its own.
+        self._idle = idle
         self._address: tuple[str, int] | None = None
         self.kind = kind
         self.name = name
@@ -147,7 +147,8 @@ class Coordinator:
             self.connection = None
             endpoint = await self._find()
             self._address = endpoint.address
-            connection = self._idle.take(endpoint.address) or await self.session.addresses.dial(endpoint)
+            left = None if self._idle is None else self._idle.take(endpoint.address)
+            connection = left or await self.session.addresses.dial(endpoint)
             self.connection = connection
             self.contact.made(connection, f", the coordinator of {self.of}")
         pause = connection.muted_until - self.session.loop.time()
@@ -183,10 +184,13 @@ class Coordinator:
         return self.session.config.request_timeout_ms / 1000
 
     def leave(self) -> None:
-        """Leave the connection to another coordinator of the same call."""
-        connection, self.connection = self.connection, None
-        if connection is not None and self._address is not None:
-            self._idle.leave(self._address, connection)
+        """Leave the connection to another coordinator of the same call or session, unless a request of it has no answer."""
+        connection = self.connection
+        if self._idle is None or self._address is None or connection is None or connection.in_flight:
+            self.forget()
+            return
+        self.connection = None
+        self._idle.leave(self._address, connection)
 
     def forget(self) -> None:
         """Close the connection: another broker may be the coordinator now, or this one does not answer."""

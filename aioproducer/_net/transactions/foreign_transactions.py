@@ -12,7 +12,6 @@ import anyio
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.transactions.conversation import ask, converse
 from aioproducer._net.transactions.coordinator import Coordinator, Key
-from aioproducer._net.transactions.idle_connections import IdleConnections
 from aioproducer._net.transactions.questions import Questions
 from aioproducer._state.cluster.metadata import unusable
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
@@ -38,6 +37,7 @@ from aioproducer.records import TransactionListing
 if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
     from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.connecting.idle_connections import IdleConnections
     from aioproducer._state.transactions.dialogues.steps import Step
 
 T = TypeVar("T")
@@ -53,11 +53,16 @@ SLICE = 5000
 
 
 async def end_foreign(
-    session: Session, facts: tuple[str, int, int, int], timeout: float, *, committed: bool
+    session: Session,
+    facts: tuple[str, int, int, int],
+    timeout: float,
+    idle: IdleConnections,
+    *,
+    committed: bool,
 ) -> None:
     """Commit or abort the transaction of a handle, in its protocol level."""
     transactional_id, *identity, level = facts
-    coordinator = Coordinator(session, Key.TRANSACTION, transactional_id)
+    coordinator = Coordinator(session, Key.TRANSACTION, transactional_id, idle=idle)
     questions = Questions(session, transactional_id, level)
     dialogue = end_handle((identity[0], identity[1]), level, committed=committed)
     try:
@@ -74,7 +79,7 @@ async def end_foreign(
         text = f"no answer to the {'commit' if committed else 'abort'} came in time: repeat it with the same handle"
         raise kind(text, waited=timeout, cause=coordinator.trouble) from coordinator.trouble
     finally:
-        coordinator.forget()
+        coordinator.leave()
 
 
 async def _perform(coordinator: Coordinator, questions: Questions, step: Step) -> Reply:
@@ -82,10 +87,9 @@ async def _perform(coordinator: Coordinator, questions: Questions, step: Step) -
     return await ask(coordinator, questions, step)
 
 
-async def fence_all(session: Session, names: Iterable[str], timeout: float) -> None:
+async def fence_all(session: Session, names: Iterable[str], timeout: float, idle: IdleConnections) -> None:
     """Get a new epoch for each of these ids."""
     limiter = anyio.CapacityLimiter(AT_ONCE)
-    idle = IdleConnections()
     coordinators = [
         Coordinator(session, Key.TRANSACTION, name, idle=idle) for name in checked_transactional_ids(names)
     ]
@@ -104,10 +108,7 @@ async def fence_all(session: Session, names: Iterable[str], timeout: float) -> N
     def trouble() -> KafkaError | None:
         return next((each.trouble for each in coordinators if each.trouble is not None), None)
 
-    try:
-        await _in_time(fence(), timeout, trouble)
-    finally:
-        idle.close()
+    await _in_time(fence(), timeout, trouble)
 
 
 async def _fence(session: Session, coordinator: Coordinator) -> None:
@@ -119,15 +120,15 @@ async def _fence(session: Session, coordinator: Coordinator) -> None:
 
     try:
         reply = await coordinator.settle(Request.INIT_PRODUCER_ID, attempt)
-    except BaseException:
-        coordinator.forget()
-        raise
-    coordinator.leave()
+    finally:
+        coordinator.leave()
     if reply.answer is not Answer.DONE:
         raise fatal_error(reply)
 
 
-async def list_all(session: Session, prefix: str, timeout: float) -> list[TransactionListing]:
+async def list_all(
+    session: Session, prefix: str, timeout: float, idle: IdleConnections
+) -> list[TransactionListing]:
     """Ask every broker for the transactional ids that it coordinates."""
     prefix = checked_prefix(prefix)
     trouble: KafkaError | None = None
@@ -136,7 +137,7 @@ async def list_all(session: Session, prefix: str, timeout: float) -> list[Transa
         nonlocal trouble
         while True:
             try:
-                return await _listed_by_all(session, prefix)
+                return await _listed_by_all(session, prefix, idle)
             except BrokerUnavailableError as error:
                 trouble = error
                 await anyio.sleep(session.config.retry_backoff_ms / 1000)
@@ -146,7 +147,7 @@ async def list_all(session: Session, prefix: str, timeout: float) -> list[Transa
     return [found[name] for name in sorted(found)]
 
 
-async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListing]:
+async def _listed_by_all(session: Session, prefix: str, idle: IdleConnections) -> list[TransactionListing]:
     metadata = await session.control.ask(MetadataRequest(topics=[]), MetadataResponse)
     by = session.control.answered_by
     why = unusable(metadata)
@@ -157,7 +158,7 @@ async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListi
     # All of them end before an error is raised; otherwise some would go on after it.
     answers = await asyncio.gather(
         *(
-            _listed(session, BrokerEndpoint.advertised(each.host, each.port, each.node_id, by), prefix)
+            _listed(session, BrokerEndpoint.advertised(each.host, each.port, each.node_id, by), prefix, idle)
             for each in metadata.brokers
         ),
         return_exceptions=True,
@@ -170,8 +171,10 @@ async def _listed_by_all(session: Session, prefix: str) -> list[TransactionListi
     return found
 
 
-async def _listed(session: Session, endpoint: BrokerEndpoint, prefix: str) -> list[TransactionListing]:
-    connection = await session.addresses.dial(endpoint)
+async def _listed(
+    session: Session, endpoint: BrokerEndpoint, prefix: str, idle: IdleConnections
+) -> list[TransactionListing]:
+    connection = idle.take(endpoint.address) or await session.addresses.dial(endpoint)
     timeout = session.config.request_timeout_ms / 1000
     try:
         version = connection.versions.choose(LIST_TRANSACTIONS)
@@ -191,8 +194,10 @@ async def _listed(session: Session, endpoint: BrokerEndpoint, prefix: str) -> li
             if meaning not in (Answer.RETRY, Answer.LOOK_UP):
                 break
             await anyio.sleep(session.config.retry_backoff_ms / 1000)
-    finally:
+    except BaseException:
         connection.close()
+        raise
+    idle.leave(endpoint.address, connection)
     if meaning is not Answer.DONE:
         raise fatal_error(Reply(endpoint.name, meaning, Request.LIST, answer.error_code))
     return await _with_prefix(answer, prefix)

@@ -20,18 +20,19 @@ from aioproducer.records import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from aioproducer._net.cluster.session import Session
     from aioproducer._net.connecting.connection.connection import Connection
+    from aioproducer._net.connecting.idle_connections import IdleConnections
 
 STABLE_FROM = 7
 BEFORE_TOPIC_IDS = 9
 
 
 async def fetch_committed(
-    session: Session, group: str, partitions: Iterable[Any], timeout: float
+    session: Session, group: str, partitions: Iterable[Any], timeout: float, idle: IdleConnections
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Ask the group's coordinator, and again while a transaction holds an offset back or an answer lacks an entry."""
     places = list(dict.fromkeys(partitions_of(partitions)))
     group = group_of(group).group_id
-    coordinator = Coordinator(session, Key.GROUP, group)
+    coordinator = Coordinator(session, Key.GROUP, group, idle=idle)
     found: dict[TopicPartition, OffsetAndMetadata] = {}
 
     async def attempt(connection: Connection) -> int:
@@ -64,7 +65,7 @@ async def fetch_committed(
             cause=coordinator.trouble,
         ) from coordinator.trouble
     finally:
-        coordinator.forget()
+        coordinator.leave()
     if reply.answer is not Answer.DONE:
         raise fatal_error(reply)
     return found

@@ -23,12 +23,10 @@ import anyio
 import attrs
 
 from aioproducer import (
-    CommitOutcomeUnknownError,
     KafkaError,
     OffsetAndMetadata,
     Outcome,
     Producer,
-    ProducerConfig,
     Transaction,
     TransactionAbortedError,
     TransactionError,
@@ -37,6 +35,7 @@ from aioproducer import (
     fence,
     list_transactions,
 )
+from aioproducer.spark.exactly_once.commits import commit_all
 from aioproducer.spark.exactly_once.epochs import counted
 from aioproducer.spark.exactly_once.fingerprint import Fingerprint
 from aioproducer.spark.exactly_once.markers import (
@@ -58,11 +57,8 @@ __all__ = ["Job", "LeftOpen", "write_and_leave_open"]
 
 # A job that can be repeated is a single epoch.
 THE_ONLY: Final = 0
-AT_ONCE: Final = 20
 # The number of the driver's notes in one transaction.
 IN_ONE: Final = 100
-# Unanswered commits are repeated for the time that a cluster may take to recover.
-COMMIT_ATTEMPTS: Final = 3
 # The length of the name of a run.
 DIGITS: Final = 12
 # Lookups of a coordinator: while it moves, no broker answers for a moment.
@@ -241,7 +237,12 @@ class Job:
     async def _abort(self) -> None:
         # In this order: a task that takes its id after the fence finds the verdict, and a task that has it already is
         # fenced.
-        await self._write_down([(self._driver, self._verdict)])
+        try:
+            await self._write_down([(self._driver, self._verdict)])
+        except KafkaError:
+            # Attempts may still begin, but those that are open would hide later records.
+            await self._end_attempts()
+            raise
         await self._end_attempts()
 
     @property
@@ -322,10 +323,8 @@ class Job:
             await self._abort_after(error)
             raise
         try:
-            if speculation:
-                # An attempt that Spark has started and not yet ended finds the verdict, or is fenced.
-                await self._write_down([(self._driver, self._verdict)])
-            await self._end_attempts()
+            # An attempt that Spark has started and not yet ended finds the verdict, or is fenced.
+            await (self._abort() if speculation else self._end_attempts())
         except KafkaError:
             log.warning(
                 "a repeated task may have left a transaction open that could not be aborted: readers of committed "
@@ -408,18 +407,7 @@ class Job:
         raise _not_open(next(iter(left)), "unknown", self.options)
 
     async def _commit_all(self, handles: Sequence[TransactionHandle]) -> None:
-        limiter = anyio.CapacityLimiter(AT_ONCE)
-
-        async def commit_one(handle: TransactionHandle) -> None:
-            async with limiter:
-                await _committed(handle, self.options.producer)
-
-        outcomes = await asyncio.gather(*map(commit_one, handles), return_exceptions=True)
-        failed = {
-            handle.transactional_id: outcome
-            for handle, outcome in zip(handles, outcomes, strict=True)
-            if isinstance(outcome, BaseException)
-        }
+        failed = await commit_all(handles, self.options.producer)
         if failed:
             name, error = next(iter(failed.items()))
             are_out = all(map(_is_not_written, failed.values()))
@@ -446,18 +434,7 @@ class Job:
         )
 
 
-async def _committed(handle: TransactionHandle, config: ProducerConfig) -> None:
-    for attempt in range(1, COMMIT_ATTEMPTS + 1):
-        try:
-            await handle.commit(config.bootstrap_servers, **settings_of(config))
-        except CommitOutcomeUnknownError:
-            if attempt == COMMIT_ATTEMPTS:
-                raise
-        else:
-            return
-
-
-def _is_not_written(error: BaseException) -> bool:
+def _is_not_written(error: Exception) -> bool:
     return isinstance(error, KafkaError) and error.outcome is Outcome.NOT_WRITTEN
 
 

@@ -15,13 +15,13 @@ import anyio
 import attrs
 
 from aioproducer import (
+    Coordinators,
     KafkaError,
     OffsetAndMetadata,
     Producer,
     ProducerConfig,
     StateError,
     TopicPartition,
-    committed_offsets,
 )
 from aioproducer.documentation import page
 from aioproducer.ledgers import Ledger, known_id, present_id
@@ -37,7 +37,6 @@ from aioproducer.spark.exactly_once.ledger import (
     place_of,
     value_of,
 )
-from aioproducer.spark.options import settings_of
 
 __all__ = ["Mark", "OtherRowsError", "Place", "marks_at", "marks_kept", "notes_at", "transactional_name"]
 
@@ -191,16 +190,14 @@ async def notes_at(places: Iterable[Place], config: ProducerConfig) -> dict[Plac
 
     async def one(place: Place) -> None:
         async with limiter:
-            asking = committed_offsets(
-                place.name, [place.where], config.bootstrap_servers, **settings_of(config)
-            )
-            note = (await asking).get(place.where)
+            note = (await coordinators.committed_offsets(place.name, [place.where])).get(place.where)
         if note is not None:
             found[place] = note
         elif place.ledger is not None:
             forgotten.setdefault(place.ledger, []).append(place)
 
-    await asyncio.gather(*map(one, places))
+    async with Coordinators.from_config(config) as coordinators:
+        await asyncio.gather(*map(one, places))
     for name, of_ledger in forgotten.items():
         async with Ledger(config, ledger_topic(name)) as ledger:
             found |= await kept(ledger, of_ledger)

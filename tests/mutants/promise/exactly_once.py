@@ -8,6 +8,7 @@ from tests.mutants.mutant import Kind
 
 _REPEATS: Final = "tests/spark/exactly_once/test_repeats.py"
 _ASIDE: Final = "tests/spark/shipping/test_set_aside.py"
+_COMMITS: Final = "tests/spark/exactly_once/test_commits.py"
 _COLUMNS: Final = "tests/spark/shipping/test_columns.py"
 _FINGERPRINT: Final = "tests/spark/exactly_once/test_fingerprint.py"
 _OPTIONS: Final = "tests/spark/test_options.py"
@@ -318,8 +319,8 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "speculation-without-a-verdict",
         "spark/exactly_once/jobs.py",
-        "            if speculation:\n",
-        "            if False:\n",
+        "self._abort() if speculation else self._end_attempts()",
+        "self._end_attempts()",
         "An attempt that starts behind the end of its job leaves a transaction open, which hides all records behind it.",
         f"{_SPECULATION}::test_an_attempt_that_starts_behind_the_commit_of_its_job",
     ),
@@ -342,9 +343,57 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "fence-dials-for-each-id",
         "_net/transactions/coordinator.py",
-        "self._idle.take(endpoint.address) or await",
-        "await",
+        "None if self._idle is None else self._idle.take(endpoint.address)",
+        "None",
         "The driver cannot abort a job of thousands of tasks in time, and their transactions hide all later records.",
         "tests/net/transactions/test_coordinators.py::test_many_ids_are_fenced_over_a_few_connections",
+    ),
+    _mutant(
+        "commit-dials-for-each-handle",
+        "_net/transactions/foreign_transactions.py",
+        "Coordinator(session, Key.TRANSACTION, transactional_id, idle=idle)",
+        "Coordinator(session, Key.TRANSACTION, transactional_id)",
+        "The driver dials for each of thousands of tasks, with a handshake each on secured clusters.",
+        "tests/net/transactions/test_coordinators.py::test_many_handles_are_ended_over_a_few_connections",
+    ),
+    _mutant(
+        "unanswered-commit-is-final",
+        "spark/exactly_once/commits.py",
+        "                left.append(handle)\n",
+        "",
+        "A coordinator is elected for longer than ten seconds: a job that can be committed is committed in part.",
+        f"{_COMMITS}::test_a_coordinator_that_does_not_answer_holds_up_its_own_transactions_only",
+    ),
+    _mutant(
+        "unanswered-commit-holds-up-the-others",
+        "spark/exactly_once/commits.py",
+        "min(TURN, limit, until - loop.time())",
+        "until - loop.time()",
+        "All commits in flight wait for one coordinator, and healthy ones time out behind them.",
+        f"{_COMMITS}::test_a_coordinator_that_does_not_answer_holds_up_its_own_transactions_only",
+    ),
+    _mutant(
+        "driver-waits-for-each-unanswered-commit",
+        "spark/exactly_once/commits.py",
+        "            if seconds <= 0:\n",
+        "            if seconds <= -3_600:\n",
+        "No broker answers commits, and the driver of 10,000 tasks waits for hours.",
+        f"{_COMMITS}::test_no_broker_answers_a_commit",
+    ),
+    _mutant(
+        "job-without-a-verdict-stays-open",
+        "spark/exactly_once/jobs.py",
+        "            await self._end_attempts()\n            raise\n",
+        "            raise\n",
+        "The note of the driver cannot be committed, and all transactions of its job hide later records.",
+        f"{_COMMITS}::test_no_broker_answers_a_commit",
+    ),
+    _mutant(
+        "old-idle-connection-is-used",
+        "_net/connecting/idle_connections.py",
+        " and not self._is_too_old(connection)",
+        "",
+        "A firewall has dropped a connection that was idle for hours, and a commit waits for its answer.",
+        f"{_COMMITS}::test_connections_that_were_idle_for_too_long_are_not_used",
     ),
 )

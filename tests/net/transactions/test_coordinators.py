@@ -9,7 +9,7 @@ import pytest
 from aioproducer import ConfigurationError, Coordinators, Producer, StateError
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT
-from tests.net.transactional import NAME, put, written
+from tests.net.transactional import NAME, asked, put, seen, written
 
 
 async def test_one_session_answers_all_questions(clerk: Producer[Any, Any], ledger: EmbeddedKafka) -> None:
@@ -36,7 +36,38 @@ async def test_many_ids_are_fenced_over_a_few_connections(ledger: EmbeddedKafka)
         await coordinators.fence(names, timeout=LIMIT)
         listed = await coordinators.list_transactions(NAME, timeout=LIMIT)
     assert {one.transactional_id for one in listed} == set(names)
-    assert sum(seen.api == "ApiVersions" for seen in ledger.requests) < 50
+    assert len(asked(ledger, "ApiVersions")) < 50
+
+
+@pytest.mark.parametrize("call", ["commit", "abort"])
+async def test_many_handles_are_ended_over_a_few_connections(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka, call: str
+) -> None:
+    """The driver of a large job has thousands of them: each handshake costs processor time on both sides."""
+    handles = []
+    for number in range(60):
+        await clerk.init_transactions(f"{NAME}-{number}")
+        async with clerk.transaction() as tx:
+            await put(clerk, b"%d" % number)
+            handles.append(await tx.detach())
+    ledger.forget_requests()
+    async with Coordinators(ledger.bootstrap_servers) as coordinators:
+        for one in handles:
+            await getattr(coordinators, call)(one, timeout=LIMIT)
+    assert len(asked(ledger, "EndTxn")) == 60
+    assert len(asked(ledger, "ApiVersions")) < 10
+    assert len(seen(ledger)) == (60 if call == "commit" else 0)
+
+
+async def test_questions_about_groups_and_listings_share_connections(ledger: EmbeddedKafka) -> None:
+    """The calls of one session that come one after the other need a connection to each broker, and one to any."""
+    async with Coordinators(ledger.bootstrap_servers) as coordinators:
+        for number in range(20):
+            assert (
+                await coordinators.committed_offsets(f"readers-{number}", [("one", 0)], timeout=LIMIT) == {}
+            )
+            assert await coordinators.list_transactions("none", timeout=LIMIT) == []
+    assert len(asked(ledger, "ApiVersions")) < 10
 
 
 async def test_a_session_belongs_to_one_block(ledger: EmbeddedKafka) -> None:

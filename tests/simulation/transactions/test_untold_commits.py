@@ -123,7 +123,8 @@ async def _detached(world: World) -> TransactionHandle:
 async def _end(world: World, handle: TransactionHandle, timeout: float, *, committed: bool) -> None:
     async with world.producer() as session:
         facts = (handle.transactional_id, handle.producer_id, handle.epoch, handle.version)
-        await end_foreign(session._running(), facts, timeout, committed=committed)
+        idle = session._idle_connections()
+        await end_foreign(session._running(), facts, timeout, idle, committed=committed)
 
 
 async def _commit(world: World, handle: TransactionHandle, timeout: float) -> KafkaError:

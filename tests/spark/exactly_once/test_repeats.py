@@ -11,11 +11,9 @@ import pytest
 
 from aioproducer import (
     BrokerUnavailableError,
-    CommitOutcomeUnknownError,
     OffsetAndMetadata,
     Outcome,
     Producer,
-    ProducerConfig,
     ProducerFencedError,
     StateError,
     TopicPartition,
@@ -24,7 +22,7 @@ from aioproducer import (
     TransactionHandle,
     fence,
 )
-from aioproducer.spark.exactly_once import absent, jobs
+from aioproducer.spark.exactly_once import absent, commits, jobs
 from aioproducer.spark.exactly_once.absent import may_be_repeated, require_no_absent_tasks
 from aioproducer.spark.exactly_once.jobs import Job, LeftOpen, write_and_leave_open
 from aioproducer.spark.exactly_once.markers import OtherRowsError
@@ -77,14 +75,14 @@ async def committed_by_halves(
 ) -> None:
     """A driver that dies after the commit of one task."""
     wanted = left[only].handle
-    whole = jobs._committed
+    whole = commits._committed
 
-    async def one_of_them(handle: TransactionHandle, config: ProducerConfig) -> None:
+    async def one_of_them(handle: TransactionHandle, *settings: Any) -> None:
         if handle == wanted:
-            await whole(handle, config)
+            await whole(handle, *settings)
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_committed", one_of_them)
+        patch.setattr(commits, "_committed", one_of_them)
         await committed(job, left)
 
 
@@ -216,7 +214,7 @@ async def test_a_job_of_which_nothing_was_committed_may_have_other_tasks(
     options = options_for(kafka, **NAMED)
     job, left = await run(options, b"a", b"b", b"c")
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_committed", _not_committed)
+        patch.setattr(commits, "_committed", _not_committed)
         await committed(job, left)
     for tasks in ([b"a", b"bc"], [b"a", b"bc"]):
         await committed(*await run(options, *tasks))
@@ -224,7 +222,7 @@ async def test_a_job_of_which_nothing_was_committed_may_have_other_tasks(
     await forgotten(options)
 
 
-async def _not_committed(_handle: TransactionHandle, _config: ProducerConfig) -> None:
+async def _not_committed(*_: Any) -> None:
     """A job whose driver dies before the commit."""
 
 
@@ -250,7 +248,7 @@ async def test_a_job_whose_commit_fails_leaves_nothing_open(
     """A transaction that could not be committed is aborted: it would hide all later records."""
     job, left = await run(options_for(kafka), b"a", b"b")
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_committed", _not_answered)
+        patch.setattr(commits, "_committed", _not_answered)
         with pytest.raises(TransactionError, match="2 of 2 tasks are not certainly committed"):
             await committed(job, left)
     assert seen(kafka) == []
@@ -263,14 +261,14 @@ async def test_a_job_whose_commits_nobody_answers_is_not_told_as_not_written(
 ) -> None:
     """All rows are visible: an error that says not written would lead to a second run, which doubles them."""
     job, left = await run(options_for(kafka), b"a", b"b")
-    whole = jobs._committed
+    whole = commits._committed
 
-    async def told_nothing(handle: TransactionHandle, config: ProducerConfig) -> None:
-        await whole(handle, config)
-        raise CommitOutcomeUnknownError("no answer")
+    async def told_nothing(handle: TransactionHandle, *settings: Any) -> None:
+        await whole(handle, *settings)
+        raise TransactionError("no answer", outcome=Outcome.UNKNOWN)
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_committed", told_nothing)
+        patch.setattr(commits, "_committed", told_nothing)
         with pytest.raises(TransactionError, match="2 of 2 tasks are not certainly committed") as failure:
             await committed(job, left)
     assert failure.value.outcome is Outcome.UNKNOWN
@@ -284,15 +282,15 @@ async def test_a_job_is_told_as_not_written_if_nothing_of_it_is(
 ) -> None:
     """The first task is aborted after the last check, and the others are committed before or are missing."""
     job, left = await run(options_for(kafka), b"a", *others)
-    whole = jobs._committed
+    whole = commits._committed
 
-    async def aborted_first(handle: TransactionHandle, config: ProducerConfig) -> None:
+    async def aborted_first(handle: TransactionHandle, *settings: Any) -> None:
         if handle == left[0].handle:
             await handle.abort(kafka.bootstrap_servers)
-        await whole(handle, config)
+        await whole(handle, *settings)
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_committed", aborted_first)
+        patch.setattr(commits, "_committed", aborted_first)
         with pytest.raises(TransactionError, match=r"1 of . tasks were not committed") as failure:
             await committed(job, left)
     assert failure.value.outcome is outcome
@@ -306,7 +304,7 @@ async def test_an_abort_that_fails_too_does_not_hide_why(
     """The error is that of the failed commit."""
     job, left = await run(options_for(kafka), b"a")
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_committed", _not_answered)
+        patch.setattr(commits, "_committed", _not_answered)
         patch.setattr(jobs, "fence", _no_broker)
         with pytest.raises(TransactionError, match="1 of 1 tasks are not certainly committed"):
             await committed(job, left)
@@ -315,8 +313,8 @@ async def test_an_abort_that_fails_too_does_not_hide_why(
     await forgotten(job.options)
 
 
-async def _not_answered(_handle: TransactionHandle, _config: ProducerConfig) -> None:
-    raise CommitOutcomeUnknownError("no answer")
+async def _not_answered(*_: Any) -> None:
+    raise TransactionError("no answer", outcome=Outcome.UNKNOWN)
 
 
 async def _no_broker(*_: Any, **__: Any) -> None:
@@ -349,18 +347,18 @@ async def test_two_runs_of_a_job_that_end_at_once(
 ) -> None:
     """One run is committed while the other is about to be: the rows of both together are there once."""
     first, left, other, left_by_other = await two_runs_at_once(kafka)
-    whole = jobs._committed
+    whole = commits._committed
     refusals: list[str] = []
 
-    async def both(handle: TransactionHandle, config: ProducerConfig) -> None:
-        await whole(handle, config)
+    async def both(handle: TransactionHandle, *settings: Any) -> None:
+        await whole(handle, *settings)
         if handle == left.handle:
             with pytest.raises(TransactionAbortedError) as refusal:
                 await other._commit([left_by_other.handle])
             refusals.append(str(refusal.value))
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_committed", both)
+        patch.setattr(commits, "_committed", both)
         await committed(first, [left])
     assert seen(kafka) == [b"a"]
     assert "another run of the job with write.id 'nightly' has taken over" in refusals[0]

@@ -16,8 +16,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from aioproducer import ProducerConfig, TransactionHandle
-from aioproducer.spark.exactly_once import jobs
+from aioproducer import Coordinators, TransactionHandle
+from aioproducer.spark.exactly_once import commits
 from aioproducer.spark.facts import TaskFacts
 from aioproducer.spark.shipping.worker import this_worker
 from aioproducer.spark.source import KafkaSink, Message
@@ -291,16 +291,18 @@ class KilledWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self._after == 0:
             self._die()
-        committed, numbers, done = jobs._committed, itertools.count(), itertools.count(1)
+        committed, numbers, done = commits._committed, itertools.count(), itertools.count(1)
 
-        async def some_committed(handle: TransactionHandle, config: ProducerConfig) -> None:
+        async def some_committed(
+            handle: TransactionHandle, coordinators: Coordinators, timeout: float
+        ) -> None:
             if next(numbers) >= self._after:
                 await anyio.sleep_forever()
-            await committed(handle, config)
+            await committed(handle, coordinators, timeout)
             if next(done) == self._after:
                 self._die()
 
-        jobs._committed = some_committed
+        commits._committed = some_committed
         self._writer.commit(list(messages))
 
     def _die(self) -> None:

@@ -13,18 +13,17 @@ from typing import Final
 
 import attrs
 
-from aioproducer import Producer, TransactionHandle
-from aioproducer.spark.exactly_once.jobs import AT_ONCE, Job
-from aioproducer.spark.options import read_options
+from aioproducer.spark.exactly_once.commits import AT_ONCE
 from tests.simulation.world import World, simulate
+from tests.spark.scale.open_jobs import TOPIC, open_job
 
 __all__ = ["ROUND_TRIP", "Driver", "Measured", "modelled", "run"]
 
 # Seconds, as between machines of one data center with a busy broker.
 ROUND_TRIP: Final = 0.002
-# Round trips of one task: both connections of a commit with their ApiVersions, FindCoordinator, EndTxn. And of an abort, whose
-# connections are there: FindCoordinator, InitProducerId twice (the first ends the transaction), and a pause of 1 ms.
-OF_A_COMMIT: Final = 5.0
+# Round trips of one task, whose connections are there. Of a commit: FindCoordinator, EndTxn. Of an abort: FindCoordinator,
+# InitProducerId twice (the first ends the transaction), and a pause of 1 ms.
+OF_A_COMMIT: Final = 2.0
 OF_AN_ABORT: Final = 3.5
 SEED: Final = 1
 
@@ -50,7 +49,8 @@ def modelled(tasks: int, brokers: int) -> Measured:
     """The expectation, without the few requests that do not depend on the number of tasks or brokers."""
     rounds = tasks / AT_ONCE
     # The transactions are listed at each broker: twice for a commit, once for an abort.
-    commit = Driver(rounds * OF_A_COMMIT * ROUND_TRIP, 2 * (tasks + brokers), 4 * tasks + 4 * brokers)
+    connections = 2 * brokers + min(tasks, 2 * AT_ONCE + brokers)
+    commit = Driver(rounds * OF_A_COMMIT * ROUND_TRIP, connections, 2 * tasks + 2 * brokers + connections)
     connections = min(tasks, 2 * AT_ONCE) + 2 * brokers
     abort = Driver(rounds * OF_AN_ABORT * ROUND_TRIP, connections, 3 * tasks + brokers + connections)
     return Measured(commit, abort)
@@ -64,10 +64,10 @@ def run(tasks: int, brokers: int) -> Measured:
         conditions = world.network.conditions
         conditions.fastest = conditions.slowest = ROUND_TRIP / 2
         conditions.fragmented = 0.0
-        world.kafka.create_topic("orders", 12)
-        world.forgotten.add("orders")
+        world.kafka.create_topic(TOPIC, 12)
+        world.forgotten.add(TOPIC)
         for way in ("commit", "abort"):
-            job, handles = await _left_open(world, tasks)
+            job, handles = await open_job(world.kafka.bootstrap_servers, tasks)
             world.kafka.forget_requests()
             dials, began = len(world.network.dials), world.now
             await (job._commit(handles) if way == "commit" else job._abort())
@@ -76,25 +76,6 @@ def run(tasks: int, brokers: int) -> Measured:
 
     simulate(play, SEED, brokers=brokers)
     return Measured(found["commit"], found["abort"])
-
-
-async def _left_open(world: World, tasks: int) -> tuple[Job, list[TransactionHandle]]:
-    options = read_options(
-        {
-            "kafka.bootstrap.servers": world.kafka.bootstrap_servers,
-            "topic": "orders",
-            "delivery": "exactly-once",
-        }
-    )
-    job = await Job.of(options)._begin()
-    handles = []
-    async with Producer.from_config(job.options.producer) as producer:
-        for number in range(tasks):
-            await producer.init_transactions(job.transactional_id(number, number))
-            async with producer.transaction() as transaction:
-                await producer.send("orders", b"%d" % number)
-                handles.append(await transaction.detach())
-    return job, handles
 
 
 def main(tasks: int, brokers: int) -> None:

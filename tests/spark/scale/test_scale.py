@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from tests.effort import LONG_TEST, PROOF
+from tests.spark.scale.picture import PAGE, PICTURE, picture
 from tests.spark.scale.scale import modelled, run
 
 # Ten thousand transactions in twenty seconds.
@@ -25,3 +26,8 @@ def test_the_model_is_right(tasks: int, brokers: int) -> None:
         assert other.connections == pytest.approx(one.connections, rel=0.1, abs=30)
         assert other.requests == pytest.approx(one.requests, rel=0.1, abs=30)
         assert other.seconds <= tasks * SECONDS_OF_A_TASK + 0.4
+
+
+def test_the_picture_is_that_of_the_page() -> None:
+    """`python -m tests.spark.scale.picture` draws it from the tables."""
+    assert PICTURE.read_text(encoding="utf-8") == picture(PAGE.read_text(encoding="utf-8"))

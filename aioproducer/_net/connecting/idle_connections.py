@@ -1,11 +1,14 @@
-"""Connections to coordinators that one request of a call has left, and another one takes.
+"""Connections to brokers that one request has left, and another one of the same session takes.
 
-Dials of one address come one after the other, with a pause: a call for thousands of ids must not dial for each.
+Dials of one address come one after the other, with a pause: a session that asks about thousands of ids must not dial for
+each.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from aioproducer._net.connecting.link import is_idle
 
 if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
@@ -14,9 +17,13 @@ __all__ = ["IdleConnections"]
 
 
 class IdleConnections:
-    """The open connections by address, each without a user."""
+    """The open connections by address, each without a user.
 
-    def __init__(self) -> None:
+    One that was idle for `max_idle_ms` is not used again: a device on the way may have dropped it. -1: there is no limit.
+    """
+
+    def __init__(self, max_idle_ms: int) -> None:
+        self._max_idle = max_idle_ms / 1000
         self._by_address: dict[tuple[str, int], list[Connection]] = {}
 
     def leave(self, address: tuple[str, int], connection: Connection) -> None:
@@ -24,14 +31,17 @@ class IdleConnections:
         self._by_address.setdefault(address, []).append(connection)
 
     def take(self, address: tuple[str, int]) -> Connection | None:
-        """A connection that takes requests, if there is one."""
+        """The connection that was used last and takes requests, if there is one."""
         left = self._by_address.get(address, [])
         while left:
             connection = left.pop()
-            if connection.gate.takes_requests:
+            if connection.gate.takes_requests and not self._is_too_old(connection):
                 return connection
             connection.close()
         return None
+
+    def _is_too_old(self, connection: Connection) -> bool:
+        return self._max_idle > 0 and is_idle(connection, connection.loop.time(), self._max_idle)
 
     def close(self) -> None:
         """Close all of them."""
