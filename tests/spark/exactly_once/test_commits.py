@@ -271,8 +271,9 @@ ERRORS: Final = (
 )
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", seeds(HANDLES))
-def test_each_result_holds(seed: int) -> None:
+def test_each_result_holds(seed: int, version: int) -> None:
     """Faults and takeovers at any time: a committed task is visible once, a task that is not written never."""
 
     async def whole(world: World) -> None:
@@ -297,7 +298,7 @@ def test_each_result_holds(seed: int) -> None:
             allowed = {1} if error is None else {0} if _is_not_written(error) else {0, 1}
             assert times in allowed, (one, error)
 
-    simulate(whole, seed)
+    simulate(whole, seed, transaction_version=version)
 
 
 def _is_not_written(error: Exception) -> bool:
