@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -16,7 +17,7 @@ from packaging.requirements import Requirement
 
 from tests.repo.source import PACKAGE, ROOT
 
-__all__ = ["pack_environment", "zip_package"]
+__all__ = ["pack_by_venv_pack", "pack_environment", "zip_package"]
 
 # As docs/spark-clusters.md says; Spark has its own pyspark.
 BESIDE: Final = ("pyarrow",)
@@ -30,6 +31,13 @@ def pack_environment(archive: Path, folder: Path) -> None:
         tar.add(folder, arcname=".")
         for name, path in _files():
             tar.add(path, arcname=f"./{LIBRARIES}/{name}")
+
+
+def pack_by_venv_pack(archive: Path, folder: Path) -> None:
+    """The result of `venv-pack -p folder -o archive`."""
+    command = [sys.executable, "-m", "venv_pack", "--quiet", "-p", str(folder), "-o", str(archive)]
+    packed = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert packed.returncode == 0, packed.stderr
 
 
 def zip_package(archive: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.clusters.packing import pack_environment, zip_package
+from tests.spark.clusters.packing import pack_by_venv_pack, pack_environment, zip_package
 from tests.spark.clusters.page import ROWS, write_program
 from tests.spark.clusters.standalone import StandaloneCluster
 from tests.spark.exactly_once.epochs import ROWS as ROWS_OF_A_FILE
@@ -40,6 +41,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pack_environment(folder / "env.tar.gz", folder / "made")
     (folder / "env").mkdir()
     subprocess.run(["tar", "-xzf", "env.tar.gz", "-C", "env"], cwd=folder, check=True)
+    pack_by_venv_pack(folder / "packed.tar.gz", folder / "env")
     return folder
 
 
@@ -70,17 +72,18 @@ def test_installed_where_the_workers_are(
     assert Path(place).is_relative_to(packed / "env")
 
 
+@pytest.mark.parametrize("archive", ["env.tar.gz", "packed.tar.gz"], ids=["tar", "venv-pack"])
 def test_shipped_in_an_archive(
-    cluster: StandaloneCluster, options: dict[str, str], packed: Path, tmp_path: Path
+    cluster: StandaloneCluster, options: dict[str, str], packed: Path, tmp_path: Path, archive: str
 ) -> None:
     """The program of the page, with the archive's Python for the tasks and another for the driver."""
     program = write_program(0, tmp_path / "orders.py", options)
-    shipping = ["--archives", "env.tar.gz#env"]
+    shipping = ["--archives", f"{archive}#env"]
     for who in ("python", "driver.python"):
         shipping += ["--conf", f"spark.pyspark.{who}=./env/bin/python"]
     cluster.submit(program, folder=packed, options=shipping).require_success()
     assert numbers(committed(options)) == once(ROWS)
-    assert "Unpacking an archive" in cluster.logs_of_executors()
+    assert re.search(rf"Unpacking an archive \S*{archive}#env", cluster.logs_of_executors())
 
 
 ADDED_LATER = """
