@@ -140,7 +140,7 @@ class JobWriter(DataSourceArrowWriter):
         tell("committed", written, len(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        self._job.abort()
+        self._job.abort([one.handle for one in messages if isinstance(one, Message)])
         tell("aborted", _added_up(messages), len(messages))
 
 

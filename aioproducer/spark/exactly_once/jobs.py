@@ -198,9 +198,12 @@ class Job:
         """
         this_worker().run(self._commit(handles, speculation=speculation))
 
-    def abort(self) -> None:
-        """Abort everything, also of tasks without a result: an open transaction would hide all records behind it."""
-        this_worker().run(self._abort())
+    def abort(self, handles: Sequence[TransactionHandle | None] = ()) -> None:
+        """Abort everything, also of tasks without a result: an open transaction would hide all records behind it.
+
+        `handles`: those that are known; a coordinator that is being elected does not list its transactions.
+        """
+        this_worker().run(self._abort(_known(handles)))
 
     @property
     def _tasks(self) -> Place:
@@ -234,16 +237,16 @@ class Job:
         """The place of the driver's verdict; also its transactional id, which only the driver of another run fences."""
         return attrs.evolve(self.place(0), name=f"{self.name}-driver", ledger=None)
 
-    async def _abort(self) -> None:
+    async def _abort(self, handles: Sequence[TransactionHandle] = ()) -> None:
         # In this order: a task that takes its id after the fence finds the verdict, and a task that has it already is
         # fenced.
         try:
             await self._write_down([(self._driver, self._verdict)])
         except KafkaError:
             # Attempts may still begin, but those that are open would hide later records.
-            await self._end_attempts()
+            await self._end_attempts(handles)
             raise
-        await self._end_attempts()
+        await self._end_attempts(handles)
 
     @property
     def _verdict(self) -> OffsetAndMetadata:
@@ -287,9 +290,13 @@ class Job:
         marks = {places[place]: mark for place, mark in await marks_at(places, self.options.producer)}
         return attrs.evolve(self, note_before=None if note is None else note.metadata, marks_before=marks)
 
-    async def _end_attempts(self) -> None:
+    async def _end_attempts(self, handles: Sequence[TransactionHandle] = ()) -> None:
         """End the attempts of this run: another run has a driver of its own."""
-        await self._fence([name for name in await self._attempts() if self._is_of_this_run(name)])
+        listed = await self._listed()
+        names = {name for name in _may_write(listed) if self._is_of_this_run(name)}
+        known = {one.transactional_id for one in listed}
+        names |= {one.transactional_id for one in handles if one.transactional_id not in known}
+        await self._fence(sorted(names))
 
     async def _attempts(self) -> list[str]:
         return _may_write(await self._listed())
@@ -313,14 +320,14 @@ class Job:
         await fence(names, config.bootstrap_servers, **settings_of(config))
 
     async def _commit(self, left: Sequence[TransactionHandle | None], *, speculation: bool = False) -> None:
-        handles = [handle for handle in left if handle is not None]
+        handles = _known(left)
         try:
             await self._require_open(handles)
             if self.options.write_id:
                 await self._require_the_only_run(left, handles)
             await self._commit_all(handles)
         except KafkaError as error:
-            await self._abort_after(error)
+            await self._abort_after(error, handles)
             raise
         try:
             # An attempt that Spark has started and not yet ended finds the verdict, or is fenced.
@@ -332,10 +339,10 @@ class Job:
                 exc_info=True,
             )
 
-    async def _abort_after(self, error: KafkaError) -> None:
+    async def _abort_after(self, error: KafkaError, handles: Sequence[TransactionHandle]) -> None:
         """The user must see why the job has failed, also where the open transactions could not be aborted."""
         try:
-            await self._abort()
+            await self._abort(handles)
         except KafkaError as failure:
             log.warning("a job failed (%s), and its open transactions were not aborted: %s", error, failure)
 
@@ -463,6 +470,10 @@ def _taken_over(what: str, options: SinkOptions) -> TransactionAbortedError:
         "visible: all of it was aborted. Run only one job with this write.id at a time",
         retriable=False,
     )
+
+
+def _known(handles: Iterable[TransactionHandle | None]) -> list[TransactionHandle]:
+    return [handle for handle in handles if handle is not None]
 
 
 def _may_write(listings: Iterable[TransactionListing]) -> list[str]:

@@ -46,7 +46,7 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "job-that-is-refused-stays-open",
         "spark/exactly_once/jobs.py",
-        "            await self._abort_after(error)\n",
+        "            await self._abort_after(error, handles)\n",
         "",
         "An open transaction of a refused job hides all records behind it.",
         f"{_REPEATS}::test_a_job_of_which_one_transaction_is_gone_is_aborted",
@@ -190,8 +190,8 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "run-that-fails-ends-another-run",
         "spark/exactly_once/jobs.py",
-        "for name in await self._attempts() if self._is_of_this_run(name)",
-        "for name in await self._attempts()",
+        "names = {name for name in _may_write(listed) if self._is_of_this_run(name)}",
+        "names = set(_may_write(listed))",
         "The driver of an earlier run that was taken for dead aborts the transactions of the present run.",
         f"{_REPEATS}::test_a_run_that_fails_leaves_another_run_alone",
     ),
@@ -383,7 +383,7 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "job-without-a-verdict-stays-open",
         "spark/exactly_once/jobs.py",
-        "            await self._end_attempts()\n            raise\n",
+        "            await self._end_attempts(handles)\n            raise\n",
         "            raise\n",
         "The note of the driver cannot be committed, and all transactions of its job hide later records.",
         f"{_COMMITS}::test_no_broker_answers_a_commit",
@@ -395,5 +395,13 @@ EXACTLY_ONCE: Final = (
         "",
         "A firewall has dropped a connection that was idle for hours, and a commit waits for its answer.",
         f"{_COMMITS}::test_connections_that_were_idle_for_too_long_are_not_used",
+    ),
+    _mutant(
+        "transactions-that-are-not-listed-stay-open",
+        "spark/exactly_once/jobs.py",
+        "        names |= {one.transactional_id for one in handles if one.transactional_id not in known}\n",
+        "",
+        "A job is aborted while a coordinator is elected, which lists nothing: its transactions hide all later records.",
+        f"{_COMMITS}::test_transactions_that_no_broker_lists_are_aborted",
     ),
 )

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import pytest
@@ -196,6 +196,28 @@ def test_no_broker_answers_a_commit() -> None:
         assert driver.visible == []
 
     play(scene)
+
+
+@pytest.mark.parametrize("call", ["commit", "abort"])
+def test_transactions_that_no_broker_lists_are_aborted(call: str) -> None:
+    """Coordinators are being elected: the driver knows the tasks that have reported, and waits for their coordinators."""
+
+    async def scene(driver: Driver) -> None:
+        driver.world.kafka.faults.alter(_nothing_listed, api="ListTransactions", times=None)
+        if call == "commit":
+            error = await driver.commit()
+            assert error is not None
+            assert "no longer open (its state is 'unknown')" in str(error)
+        else:
+            await driver.job._abort(driver.handles)
+        assert driver.open_transactions() == []
+        assert driver.visible == []
+
+    play(scene)
+
+
+def _nothing_listed(answer: Any) -> Any:
+    return answer._replace(transaction_states=[])
 
 
 def test_the_answers_of_all_commits_are_lost() -> None:

@@ -74,7 +74,7 @@ def run(tasks: int, brokers: int) -> Measured:
             requests = Counter(one.api for one in world.kafka.requests).total()
             found[way] = Driver(world.now - began, len(world.network.dials) - dials, requests)
 
-    simulate(play, SEED, brokers=brokers)
+    simulate(play, SEED, brokers=brokers, history=6 * (tasks + brokers))
     return Measured(found["commit"], found["abort"])
 
 
