@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
-from aioproducer._callers.own_thread import in_own_thread
+from aioproducer._callers.own_thread import OneThread, in_own_thread
 from aioproducer._net.connecting.connection.asking import ask
 from aioproducer._net.connecting.security import CredentialsChanged
 from aioproducer._state.connecting.dialogue import Ask, Await, Compute, Now
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._state.connecting.dialogue import Dialogue, Step
 
-__all__ = ["converse", "converse_in_use", "in_a_thread"]
+__all__ = ["converse", "converse_in_use", "in_a_thread", "in_one_thread"]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -72,8 +72,17 @@ async def in_a_thread(function: Callable[[], R]) -> R:
 
     OSError if the system has no room for a thread now: callers try again after it.
     """
+    return await _started(in_own_thread(function))
+
+
+async def in_one_thread(thread: OneThread, function: Callable[[], R]) -> R:
+    """The same for a call that may never return, behind the one before it."""
+    return await _started(thread.call(function))
+
+
+async def _started(call: Awaitable[R]) -> R:
     try:
-        return await in_own_thread(function)
+        return await call
     except RuntimeError as error:
         # The interpreter has no class of its own for it.
         if str(error) != NO_THREAD:

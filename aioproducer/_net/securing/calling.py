@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from aioproducer._net.connecting.conversing import in_a_thread
+from aioproducer._net.connecting.conversing import in_one_thread
 from aioproducer.auth.failing import NoTokenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LONGEST_CALL", "Given", "call", "call_in_a_thread"]
+    from aioproducer._callers.own_thread import OneThread
+
+__all__ = ["LONGEST_CALL", "Given", "call", "call_in_one_thread"]
 
 LONGEST_CALL = 10.0
 
@@ -50,9 +52,9 @@ async def call(function: Callable[[], Any]) -> Given:
     return Given(problem="was cancelled") if task.cancelled() else task.result()
 
 
-async def call_in_a_thread(function: Callable[[], Any]) -> Given:
-    """Call a function that may block."""
-    return await in_a_thread(partial(_called, function))
+async def call_in_one_thread(thread: OneThread, function: Callable[[], Any]) -> Given:
+    """Call a function that may block, behind the call before it in this thread."""
+    return await in_one_thread(thread, partial(_called, function))
 
 
 async def _awaited(function: Callable[[], Any]) -> Given:

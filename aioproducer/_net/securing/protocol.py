@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import attrs
 
+from aioproducer._callers.own_thread import OneThread
 from aioproducer._net.connecting.security import PLAINTEXT, CredentialsChanged, SecurityProtocol
 from aioproducer._net.log import log_of
-from aioproducer._net.securing.calling import Given, call_in_a_thread
+from aioproducer._net.securing.calling import Given, call_in_one_thread
 from aioproducer._net.securing.configured import tls_files, tls_secrets, tls_settings
 from aioproducer._net.securing.secrets import revealed_all
 from aioproducer._net.securing.sources import source_of
@@ -59,7 +60,7 @@ def security_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Ra
 def _over_tls(config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log) -> SecurityProtocol:
     if config.ssl_context is not None:
         # A callable is called for each connection.
-        return SecurityProtocol(partial(_own_context, config.ssl_context, log, []))
+        return SecurityProtocol(partial(_own_context, config.ssl_context, OneThread(), log, []))
     if not config.ssl_endpoint_identification_algorithm:
         log.warning(
             "ssl_endpoint_identification_algorithm='': the host names of brokers are not checked, so that any holder of a "
@@ -74,9 +75,9 @@ def _over_tls(config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log)
 
 
 async def _own_context(
-    source: ssl.SSLContext | Callable[[], ssl.SSLContext], log: Log, warned: list[str]
+    source: ssl.SSLContext | Callable[[], ssl.SSLContext], thread: OneThread, log: Log, warned: list[str]
 ) -> ssl.SSLContext:
-    given = Given(source) if isinstance(source, ssl.SSLContext) else await call_in_a_thread(source)
+    given = Given(source) if isinstance(source, ssl.SSLContext) else await call_in_one_thread(thread, source)
     if not isinstance(given.value, ssl.SSLContext):
         why = given.problem or f"gave {type(given.value).__name__}, not ssl.SSLContext"
         raise ConfigurationError(f"ssl_context: the callable {why}")

@@ -9,7 +9,8 @@ import ssl
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aioproducer._net.connecting.conversing import in_a_thread
+from aioproducer._callers.own_thread import OneThread
+from aioproducer._net.connecting.conversing import in_one_thread
 from aioproducer._net.tls.context import make_context
 from aioproducer.errors import KafkaError
 
@@ -51,6 +52,7 @@ class ReloadedContext:
         self._look_at = -math.inf
         self._problem = ""
         self._making = asyncio.Lock()
+        self._thread = OneThread()
 
     async def current(self) -> ssl.SSLContext:
         """The context; ConfigurationError if there is none yet and it cannot be made."""
@@ -69,17 +71,17 @@ class ReloadedContext:
         """Make the context again, whether or not its files have changed; ConfigurationError leaves the present one in use."""
         async with self._making:
             self._look_at = self._clock() + LOOK_EVERY
-            stamp = await in_a_thread(partial(_stamp_of_all, self._files))
-            self._context = await in_a_thread(partial(make_context, await self._settings()))
+            stamp = await in_one_thread(self._thread, partial(_stamp_of_all, self._files))
+            self._context = await in_one_thread(self._thread, partial(make_context, await self._settings()))
             self._problem, self._stamp = "", stamp
 
     async def _made(self, present: ssl.SSLContext | None) -> ssl.SSLContext:
         # Before the files are read: a change while they are read is found the next time.
-        stamp = await in_a_thread(partial(_stamp_of_all, self._files))
+        stamp = await in_one_thread(self._thread, partial(_stamp_of_all, self._files))
         if present is not None and stamp == self._stamp:
             return present
         try:
-            context = await in_a_thread(partial(make_context, await self._settings()))
+            context = await in_one_thread(self._thread, partial(make_context, await self._settings()))
         except KafkaError as error:
             if present is None:
                 raise
