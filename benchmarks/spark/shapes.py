@@ -1,0 +1,173 @@
+"""Rows of production in a batch: sizes, keys, numbers of partitions and compression, on three nodes, beside Spark's own connector.
+
+    python -m benchmarks.spark.shapes
+
+Prints a table of rates and of processor time: that of Spark's JVM and its Python workers together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from benchmarks.report import machine
+from benchmarks.spark.batches import CONNECTOR, ENTRANTS, EXACTLY, OURS, Entrant, check_count
+from benchmarks.spark.session import session
+from tools.kafka_cluster import KafkaCluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NODES: Final = 3
+TASKS: Final = 4
+SIZES: Final = (100, 1_000)
+PARTITIONS: Final = (4, 120, 1_000)
+CODECS: Final = ("none", "zstd")
+NAMES: Final = (OURS, EXACTLY, CONNECTOR)
+# Text that compresses to about a third, as JSON of orders does.
+VALUE: Final = "substr(concat(id, repeat(concat('{{\"sku\":\"', hex(hash(id)), '\",\"n\":', id % 97, '}},'), 60)), 1, {size})"
+
+
+@attrs.frozen
+class Shape:
+    """The rows of one contest, and the topic."""
+
+    size: int
+    keyed: bool
+    partitions: int
+    codec: str
+
+    def __str__(self) -> str:
+        return f"{self.size:,} B | {'key' if self.keyed else 'none'} | {self.partitions:,} | {self.codec}"
+
+
+@attrs.frozen
+class Write:
+    """One write of all rows."""
+
+    rate: float
+    cpu_micros: float
+
+
+def shapes(counts: Sequence[int]) -> Iterator[Shape]:
+    """Those with so many partitions; those of one DataFrame follow each other."""
+    for size, keyed in itertools.product(SIZES, (True, False)):
+        for partitions, codec in itertools.product(counts, CODECS):
+            yield Shape(size, keyed, partitions, codec)
+
+
+def main() -> None:
+    """Measure all shapes."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.shapes", description=__doc__)
+    parser.add_argument(
+        "--bytes", type=int, default=100_000_000, help="of values in one write (default: %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="warm rounds (default: %(default)s)")
+    parser.add_argument("--partitions", type=int, nargs="+", default=PARTITIONS, help="of the topics")
+    asked = parser.parse_args()
+    print(f"{machine()}; load average {os.getloadavg()[0]:.1f}", flush=True)
+    heads = [f"{name}, rows/s" for name in NAMES] + [f"{name}, CPU us/row" for name in NAMES]
+    columns = ["value", "key", "partitions", "compression", *heads, "rate, x connector", "CPU, x connector"]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * 4}{'---:|' * (len(columns) - 4)}", flush=True)
+    with KafkaCluster(NODES) as kafka, session() as spark:
+        _warm_up(spark, kafka)
+        wanted = shapes(asked.partitions)
+        for (size, keyed), group in itertools.groupby(wanted, lambda shape: (shape.size, shape.keyed)):
+            count = asked.bytes // size
+            df = _rows(spark, size, count, keyed=keyed)
+            for shape in group:
+                print(_row(shape, _contest(df, kafka, shape, count, asked.rounds)), flush=True)
+            df.unpersist()
+
+
+def _row(shape: Shape, found: dict[str, list[Write]]) -> str:
+    rates = {name: median(write.rate for write in writes) for name, writes in found.items()}
+    cpu = {name: median(write.cpu_micros for write in writes) for name, writes in found.items()}
+    cells = [f"{rates[name]:,.0f}" for name in NAMES] + [f"{cpu[name]:.2f}" for name in NAMES]
+    cells += [f"{rates[OURS] / rates[CONNECTOR]:.2f}", f"{cpu[OURS] / cpu[CONNECTOR]:.2f}"]
+    return f"| {shape} | {' | '.join(cells)} |"
+
+
+def _contest(
+    df: DataFrame, kafka: KafkaCluster, shape: Shape, count: int, rounds: int
+) -> dict[str, list[Write]]:
+    found: dict[str, list[Write]] = defaultdict(list)
+    topic = kafka.create_topic(f"shape-{time.monotonic_ns()}", shape.partitions, replication_factor=1)
+    offsets = 0
+    for number in range(rounds):
+        first = number % len(NAMES)
+        for name in NAMES[first:] + NAMES[:first]:
+            found[name].append(_write(df, kafka, shape, ENTRANTS[name], topic, count))
+            markers = shape.partitions * TASKS if ENTRANTS[name].is_transactional else 0
+            check_count(kafka, topic, offsets + count, markers)
+            offsets = sum(kafka.end_offsets(topic))
+    kafka.delete_topic(topic)
+    return found
+
+
+def _write(
+    df: DataFrame, kafka: KafkaCluster, shape: Shape, entrant: Entrant, topic: str, count: int
+) -> Write:
+    options = {
+        **entrant.options,
+        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "kafka.compression.type": shape.codec,
+        "topic": topic,
+    }
+    used, began = _cpu_of_spark(kafka), time.perf_counter()
+    df.write.format(entrant.format).options(**options).mode("append").save()
+    seconds, used = time.perf_counter() - began, _cpu_of_spark(kafka) - used
+    return Write(count / seconds, used / count * 1e6)
+
+
+def _rows(spark: SparkSession, size: int, count: int, *, keyed: bool) -> DataFrame:
+    columns = [f"cast({VALUE.format(size=size)} as binary) as value"]
+    if keyed:
+        columns.append("cast(lpad(cast(hash(id) as string), 16, '0') as binary) as key")
+    df = spark.range(0, count, numPartitions=TASKS).selectExpr(*columns).cache()
+    df.count()
+    return df
+
+
+def _warm_up(spark: SparkSession, kafka: KafkaCluster) -> None:
+    """The compiler of the JVM and the imports of the workers are not measured."""
+    shape = Shape(100, keyed=True, partitions=4, codec="none")
+    df = _rows(spark, shape.size, 300_000, keyed=True)
+    _contest(df, kafka, shape, 300_000, rounds=2)
+    df.unpersist()
+
+
+def _cpu_of_spark(kafka: KafkaCluster) -> float:
+    """Seconds of processor time of all processes below this one, also of those that have ended, but for Kafka's nodes."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(folder.name)] = int(fields[1])
+            # Its own, and those of its children that have ended.
+            ticks[int(folder.name)] = sum(map(int, fields[11:15]))
+    nodes = {node.pid for node in kafka.nodes}
+    own = {pid for pid in parents if os.getpid() in set(_above(pid, parents)) and pid not in nodes}
+    return sum(ticks[pid] for pid in own) / os.sysconf("SC_CLK_TCK")
+
+
+def _above(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    while (pid := parents.get(pid, 0)) > 1:
+        yield pid
+
+
+if __name__ == "__main__":
+    main()
