@@ -36,7 +36,8 @@ ENDS_OF_KAFKA = {"start", "stop"}
 INNER: dict[Any, set[str]] = {
     DeadLetters: {"begin", "count", "send_by", "send_nowait_by", "takes"},
     SentRecord: {
-        "accepted", "fate", "placed", "ready", "send", "send_nowait", "set_aside", "spares", "when_settled", "withdraw",
+        "accepted", "fate", "placed", "ready", "see", "send", "send_nowait", "set_aside", "spares", "when_settled",
+        "withdraw",
     },
     Registry: {"find", "schema_by_id", "serving"},
     AvroSerializer: {"for_part", "trouble_of_prepare"},

@@ -189,8 +189,9 @@ CALLERS: Final = (
     ),
     _mutant(
         "wrong-timeout-taken-for-a-wrong-record",
-        "_state/admission/checking.py",
+        "config/seconds.py",
         "        raise ConfigurationError(str(error)) from None\n",
+        "        from aioproducer.errors import RecordError\n"
         "        raise RecordError(str(error)) from None\n",
         "flush(timeout=-1) reports that a record cannot be sent.",
         f"{_BOUNDS}::test_a_wrong_length_of_time",
