@@ -96,10 +96,10 @@ class OutletCalls:
             self._fail_transaction(refusal_of(failure, None))
             raise
 
-    def _is_only_loss(self, delivery: Delivery) -> bool:
-        """True when records behind this one, which is set aside, may go on in gapless mode."""
+    def _is_only_loss(self, topic: str, partition: int | None) -> bool:
+        """True when records behind one that is set aside may go on in gapless mode."""
         engine = self._engine
-        return engine is None or engine.machines.losses.is_only_loss(delivery.topic, delivery.partition)
+        return engine is None or engine.machines.losses.is_only_loss(topic, partition)
 
     def _check_letters(self, letters: Any) -> None:
         """Refuse an object that is no `DeadLetters`, or one whose letters would not be a part of the transaction."""

@@ -28,6 +28,7 @@ from aioproducer._core.delivery import Sending as Sending
 from aioproducer._core.delivery import adopt as adopt
 from aioproducer._core.delivery import batches_from as batches_from
 from aioproducer._core.delivery import entry_of as entry_of
+from aioproducer._core.delivery import failures_were_read as failures_were_read
 from aioproducer._core.delivery import hurry as hurry
 from aioproducer._core.delivery import observe as observe
 from aioproducer._core.delivery import peek as peek
@@ -36,6 +37,7 @@ from aioproducer._core.delivery import refuse_record as refuse_record
 from aioproducer._core.delivery import reserve_place as reserve_place
 from aioproducer._core.delivery import sending_of as sending_of
 from aioproducer._core.delivery import settle_into as settle_into
+from aioproducer._core.delivery import settled as settled
 from aioproducer._core.distribution import Distribution as Distribution
 from aioproducer._core.distribution import count_acknowledged as count_acknowledged
 from aioproducer._core.messages import ArrayView as ArrayView

@@ -136,6 +136,10 @@ cdef class BatchDelivery:
         return self._resolved().__await__()
 
     async def _resolved(self):
+        await self._all_settled()
+        return self._result(True)
+
+    async def _all_settled(self):
         while self._placed + len(self._refused) < self.total:
             future = self._loop.create_future()
             if self._watchers is None:
@@ -145,7 +149,7 @@ cdef class BatchDelivery:
         while True:
             pending = self._first_pending()
             if pending is None:
-                return self._result()
+                return
             batch, index = pending
             future = self._loop.create_future()
             (<Batch>batch).add_waiter(index, future)
@@ -158,7 +162,8 @@ cdef class BatchDelivery:
                 batch, index = where_now(batch, index)
                 (<Batch>batch).remove_waiters(index, lambda waiter: waiter is future)
 
-    def _result(self):
+    def _result(self, bint is_read):
+        # ``is_read``: the program learns of the failures.
         cdef int at, outcome
         cdef Batch batch
         cdef int index
@@ -181,7 +186,8 @@ cdef class BatchDelivery:
             counts[outcome] += 1
             partition[at] = batch.partition
             if outcome != ACKED:
-                failure_was_read(batch)
+                if is_read:
+                    failure_was_read(batch)
                 error = batch.error_of(index)
                 copied = copies.get(id(error))
                 errors[at] = copies.setdefault(id(error), _copy(error)) if copied is None else copied
@@ -223,3 +229,14 @@ def refuse_record(BatchDelivery many not None, int at, error not None):
 def batches_from(BatchDelivery many not None, int start):
     """The batches that took records, from the number ``start`` on."""
     return many._batches[start:many._batch_count()]
+
+
+async def settled(BatchDelivery many not None):
+    """Wait until each record has its outcome, and return the result without reading the failures for the program."""
+    await many._all_settled()
+    return many._result(False)
+
+
+def failures_were_read(BatchDelivery many not None):
+    """The program has learned of the failures of a call whose records have their outcome."""
+    many._result(True)

@@ -110,7 +110,7 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
         self._singly_until = 0
         self._told = False
         # Failed records whose failure the program has not learned.
-        self._unread: list[SentRecord] = []
+        self._unread: list[SentRecord | SentColumns] = []
         self._state = "open"
         self._follow(producer, self._on_change)
 
@@ -322,8 +322,13 @@ class Checkpoint(AckedPrefix, Generic[P, R]):
         except BaseException as error:
             part.settle(error if isinstance(error, KafkaError) else None)
             raise
-        columns.when_settled(part)
+        columns.when_settled(lambda error: self._settle_columns(part, columns, error))
         return columns.sending
+
+    def _settle_columns(self, part: PrefixPart, columns: SentColumns, error: KafkaError | None) -> None:
+        if not columns.is_read:
+            self._unread.append(columns)
+        part.settle(error)
 
     # -- of the compiled part
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from aioproducer._callers.refusals import Reading
+from aioproducer._core import failures_were_read, settled
 from aioproducer._net.accepting.arrow import is_arrow, listed_times
 from aioproducer._net.accepting.columns import BulkCall, taken_over
 from aioproducer._state.admission.checking import checked_topic
@@ -15,7 +16,9 @@ from aioproducer.outlets.sent_record import SentRecord
 from aioproducer.records import Record
 
 if TYPE_CHECKING:
-    from aioproducer._core import BatchDelivery, PrefixPart, Sending
+    from collections.abc import Callable
+
+    from aioproducer._core import BatchDelivery, Sending
     from aioproducer.config import ProducerConfig
     from aioproducer.outlets.dead_letters import DeadLetters
     from aioproducer.producer import Producer
@@ -45,24 +48,35 @@ class SentColumns:
             timeout=timeout,
         )
         self._task: asyncio.Task[None] | None = None
+        # The failures need not be told to the program.
+        self.is_read = False
 
-    def when_settled(self, part: PrefixPart) -> None:
-        """Settle this part when each record has its outcome, or its dead letter has."""
+    def when_settled(self, call: Callable[[KafkaError | None], object]) -> None:
+        """Call this once with the first error, or None, when each record has its outcome, or its dead letter has."""
         self._task = asyncio.get_running_loop().create_task(
-            self._run(part), name="aioproducer-checkpoint-batch"
+            self._run(call), name="aioproducer-checkpoint-batch"
         )
 
-    async def _run(self, part: PrefixPart) -> None:
-        error: BaseException | None = StateError("the task that waits for the records was cancelled")
+    def see(self) -> None:
+        """The program learns of the failures: in gapless mode, records behind them may be sent again."""
+        if self._many.done():
+            failures_were_read(self._many)
+
+    @property
+    def _many(self) -> BatchDelivery:
+        many = self.sending.delivery
+        assert many is not None  # noqa: S101  # that of a send_batch() exists from the beginning
+        return many
+
+    async def _run(self, call: Callable[[KafkaError | None], object]) -> None:
+        error: KafkaError | None = StateError("the task that waits for the records was cancelled")
         try:
             error = await self._first_error()
         finally:
-            part.settle(error)
+            call(error)
 
     async def _first_error(self) -> KafkaError | None:
-        many = self.sending.delivery
-        assert many is not None  # noqa: S101  # that of a send_batch() exists from the beginning
-        result = await many
+        result = await settled(self._many)
         failed: list[KafkaError] = []
         aside: list[SentRecord] = []
         for at, error in sorted(result.errors.items()):
@@ -74,6 +88,14 @@ class SentColumns:
             await sent.wait()
             if not sent.dead_lettered and sent.error is not None:
                 failed.append(sent.error)
+        places = {result.partitions[at] for at in result.errors}
+        self.is_read = not failed and all(
+            self._producer._is_only_loss(self._columns.topic, place)  # noqa: SLF001  # a seam for this package
+            for place in places
+        )
+        if self.is_read and places:
+            # As of a single record: nothing else is missing.
+            self.see()
         return failed[0] if failed else None
 
     def _record(self, at: int) -> Record[Any, Any]:

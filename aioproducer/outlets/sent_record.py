@@ -319,10 +319,11 @@ class SentRecord:
             return
         assert self._record is not None  # noqa: S101  # kept until the outcome
         self._letters.count(self._record.topic)
-        if self._delivery is not None and self._producer._is_only_loss(self._delivery):  # noqa: SLF001  # a seam for this package
+        lost = self._delivery
+        if lost is not None and self._producer._is_only_loss(lost.topic, lost.partition):  # noqa: SLF001  # a seam for this package
             # Its failure is dealt with: in gapless mode, the records behind it may go on. Where others were lost with it, they
             # may go on when the program has read one of these failures.
-            self._delivery.exception()
+            lost.exception()
         self._settle()
 
     def _fail_letter(self, error: BaseException) -> None:

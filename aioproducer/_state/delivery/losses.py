@@ -101,7 +101,7 @@ class Losses:
     def is_only_loss(self, topic: str, partition: int | None) -> bool:
         """True when nothing is missing in this partition, in gapless mode, but one record that was lost and set aside."""
         queues = self.accumulator.cluster.topics.get(topic)
-        if queues is None or partition is None or partition >= len(queues.partitions):
+        if queues is None or partition is None or not 0 <= partition < len(queues.partitions):
             return True
         queue = queues.partitions[partition]
         gap = None if queue is None else gap_of(queue)  # type: ignore[arg-type]  # a PartitionQueue

@@ -32,6 +32,7 @@ from aioproducer.outlets import Checkpoint, DeadLetters, SentRecord
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.api.conftest import Make
 from tests.api.support import LIMIT, turns, values, warm
+from tests.net.support import until
 
 DEAD = "dead"
 TOO_LARGE = b"x" * 2_000_000
@@ -703,6 +704,29 @@ async def test_a_refused_record_of_a_gapless_producer(kafka: EmbeddedKafka, make
     assert rounds == 2
     written = values(kafka, "compacted")[1:]
     assert written[-19:] == [b"%d" % number for number in range(20) if number != 7]
+    await checkpoint.close()
+
+
+async def test_a_gapless_batch_with_a_loss(kafka: EmbeddedKafka, make: Make) -> None:
+    """While a dead letter of the batch is written, nothing goes behind the records that were lost."""
+    producer = await warm(make(gapless=True))
+    checkpoint: Checkpoint[int] = Checkpoint(producer, dead_letters=DeadLetters(producer, DEAD))
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", topic="one")
+    held = kafka.faults.delay(topic=DEAD, times=None)
+    many = checkpoint.send_batch("one", [b"0", TOO_LARGE, b"1"])
+    await many
+    await until(lambda: held.hits > 0)
+    later = await producer.send("one", b"later")
+    assert await later.wait() is Outcome.NOT_WRITTEN
+    held.release()
+    checkpoint.mark(0)
+    with pytest.raises(CheckpointStoppedError, match="AUTHORIZATION"):
+        await checkpoint.reached(timeout=LIMIT)
+    await checkpoint.rewind()
+    await checkpoint.send_batch("one", [b"0", b"1"])
+    checkpoint.mark(0)
+    await checkpoint.reached(timeout=LIMIT)
+    assert values(kafka) == [b"0", b"1"]
     await checkpoint.close()
 
 

@@ -128,8 +128,8 @@ OUTLETS: Final = (
     _mutant(
         "one-letter-ends-the-gap-of-many",
         "outlets/sent_record.py",
-        "        if self._delivery is not None and self._producer._is_only_loss(self._delivery):",
-        "        if self._delivery is not None:",
+        "        if lost is not None and self._producer._is_only_loss(lost.topic, lost.partition):",
+        "        if lost is not None:",
         "Records that were lost with a refused one are missing in a gapless history, and later ones are written.",
         f"{_LETTERS}::test_a_gapless_producer_behind_a_record_that_is_set_aside[another one]",
     ),
@@ -140,6 +140,14 @@ OUTLETS: Final = (
         "        return not (True or",
         "A gapless producer writes nothing behind a record that was set aside, until the program reads its handle.",
         f"{_LETTERS}::test_a_gapless_producer_behind_a_record_that_is_set_aside_alone",
+    ),
+    _mutant(
+        "batch-reads-its-failures",
+        "outlets/sent_columns.py",
+        "        result = await settled(self._many)\n",
+        "        result = await self._many\n",
+        "While a dead letter of a batch is written, a gapless producer writes behind the records that were lost.",
+        f"{_CHECKPOINT}::test_a_gapless_batch_with_a_loss",
     ),
     _mutant(
         "refused-record-is-passed",
