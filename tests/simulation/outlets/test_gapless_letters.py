@@ -69,7 +69,7 @@ async def relay(world: World, checkpoint: Checkpoint[int]) -> None:
 
 
 def check(world: World) -> None:
-    """The first copies of the records of a partition are in order, and only what was set aside is missing."""
+    """The first copies of the records of a partition are in order, and only records that were set aside are missing."""
     aside = {int(letter.value or b"-1") for letter in world.kafka.records(DEAD)}
     for partition in range(PARTITIONS):
         found = [int(record.value or b"-1") for record in world.kafka.records(TOPIC, partition)]
