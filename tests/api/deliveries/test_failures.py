@@ -165,7 +165,7 @@ async def test_timeout_without_a_producer_id(make: Make, kafka: EmbeddedKafka, h
     assert any(problem.startswith(told + reason) for problem in producer.health().problems)
     fault.heal()
     await producer.send_and_wait("one", b"w", timeout=LIMIT)
-    assert producer.health().problems == ()
+    assert not any(problem.startswith(told) for problem in producer.health().problems)
 
 
 async def test_longer_timeout_of_one_record(make: Make, kafka: EmbeddedKafka) -> None:

@@ -104,6 +104,11 @@ async def test_a_record_that_waits_too_long(make: Make, kafka: EmbeddedKafka) ->
     assert any("longer than request_timeout_ms (20)" in problem for problem in health.problems)
 
 
+def problems_but_stalls(producer: Producer[Any, Any]) -> list[str]:
+    """The problems, without that of a machine that is busy with other work."""
+    return [each for each in producer.health().problems if not each.startswith("the event loop")]
+
+
 @pytest.mark.parametrize(
     ("partitions", "told"),
     [
@@ -119,15 +124,14 @@ async def test_partitions_without_a_leader(partitions: int, told: str) -> None:
             kafka.faults.move_leader("five", partition, -1)
         async with Producer(kafka.bootstrap_servers, **QUICK) as producer:
             await producer.send_and_wait("five", b"v", partition=5)
-            assert producer.health().problems == ()
+            assert problems_but_stalls(producer) == []
             kept = [await producer.send("five", b"v", partition=each) for each in range(partitions)]
-            health = producer.health()
-            assert (health.ready, health.problems) == (True, (told,))
+            assert (producer.health().ready, problems_but_stalls(producer)) == (True, [told])
             for partition in range(partitions):
                 kafka.faults.move_leader("five", partition, 1)
             for delivery in kept:
                 await delivery
-            assert producer.health().problems == ()
+            assert problems_but_stalls(producer) == []
 
 
 async def test_a_producer_that_was_fenced(make: Make) -> None:
