@@ -13,7 +13,7 @@ import anyio
 import attrs
 
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.connecting.dialogue import Await
+from aioproducer._state.connecting.dialogue import Await, before_the_first_request
 from aioproducer._state.connecting.turns import Turn, Turns
 from aioproducer.errors import AuthenticationError, KafkaError
 
@@ -66,7 +66,9 @@ class Attempt:
     def presenting(self, authentication: Dialogue[T]) -> Dialogue[T]:
         """The same dialogue, which begins when it is the turn of this attempt."""
         yield Await("the turn of this authentication", partial(self.refusals.take_turn, self))
-        return (yield from authentication)
+        # A provider may take long for the credentials, which are refused meanwhile.
+        check = partial(self.refusals.require_not_refused, self.refusals.count, self.refusals.changes)
+        return (yield from before_the_first_request(authentication, check))
 
 
 class Refusals:
@@ -83,8 +85,8 @@ class Refusals:
         self._rng = rng
         self._turns = Turns()
         # Refusals since the last success. Several that answer attempts of the same moment are one.
-        self._count = 0
-        self._newest_at = -math.inf
+        self.count = 0
+        self._counted_at = -math.inf
         self._not_before = -math.inf
         self._newest: KafkaError | None = None
         self._refused: dict[tuple[str, int], _Refused] = {}
@@ -102,7 +104,7 @@ class Refusals:
     def forget(self) -> None:
         """The credentials have changed: the next attempt is made at once, also by those that wait, one at a time."""
         self.changes += 1
-        self._count, self._not_before, self._newest_at = 0, -math.inf, -math.inf
+        self.count, self._not_before, self._counted_at = 0, -math.inf, -math.inf
         self._refused.clear()
         self.refusing.clear()
         self._turns.changed()
@@ -146,15 +148,15 @@ class Refusals:
 
     async def _pause(self, address: tuple[str, int]) -> None:
         """Wait for the end of the pause of this address; raises the refusal of another attempt meanwhile."""
-        count, changes = self._count, self.changes
+        count, changes = self.count, self.changes
         while self.changes == changes and (pause := self.not_before(address) - self._loop.time()) > 0:
             with anyio.move_on_after(pause):
                 await self._moved.wait()
-            self._require_not_refused(count, changes)
+            self.require_not_refused(count, changes)
 
     async def take_turn(self, attempt: Attempt) -> None:
         """Wait until this attempt may present the credentials; raises the refusal of another attempt meanwhile."""
-        count, changes = self._count, self.changes
+        count, changes = self.count, self.changes
         self._turns.ask(attempt.turn, self._loop.time())
         try:
             while (seconds := self._seconds_until_turn(attempt)) > 0:
@@ -163,9 +165,9 @@ class Refusals:
                     raise copy.copy(self._newest)
                 with anyio.move_on_after(seconds):
                     await self._moved.wait()
-                self._require_not_refused(count, changes)
+                self.require_not_refused(count, changes)
                 if self.changes != changes:
-                    count, changes = self._count, self.changes
+                    count, changes = self.count, self.changes
         finally:
             self._turns.leave(attempt.turn)
             self._move()
@@ -176,8 +178,9 @@ class Refusals:
         now = self._loop.time()
         return max(self._turns.wait(attempt.turn, now), self._not_before - now)
 
-    def _require_not_refused(self, count: int, changes: int) -> None:
-        if self.changes == changes and self._count > count and self._newest is not None:
+    def require_not_refused(self, count: int, changes: int) -> None:
+        """Raises the refusal of another attempt, since there were so many of them and so many changes."""
+        if self.changes == changes and self.count > count and self._newest is not None:
             raise copy.copy(self._newest)
 
     def _move(self) -> None:
@@ -197,7 +200,7 @@ class Refusals:
                 self._accepted(attempt.turn)
 
     def _accepted(self, turn: Turn) -> None:
-        self._count, self._not_before = 0, -math.inf
+        self.count, self._not_before = 0, -math.inf
         self.refusing.clear()
         self._turns.accepted(turn, self._loop.time())
         self._refused.pop(turn.address, None)
@@ -215,11 +218,14 @@ class Refusals:
         if before.is_alone:
             return
         self.refusing.add(turn.address)
-        # Those that were under way at the newest refusal tell the same fact, and make the pause no longer.
-        if turn.began_at > self._newest_at:
-            self._not_before = now + _PAUSE.after(self._count, self._rng)
-            self._count += 1
-        self._newest_at = now
+        # Brokers may learn one after the other of a user that was deleted: no refusal is that of one broker alone any more.
+        for address, refused in self._refused.items():
+            self._refused[address] = attrs.evolve(refused, is_alone=False)
+        # Those that were under way at a refusal tell the same fact, and make the pause no longer.
+        if turn.began_at > self._counted_at:
+            self.count += 1
+            self._counted_at = now
+        self._not_before = now + _PAUSE.after(self.count - 1, self._rng)
         self._newest = copy.copy(error)  # a raised error collects a traceback with its frames
 
 

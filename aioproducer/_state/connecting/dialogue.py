@@ -11,13 +11,14 @@ performs no I/O, reads no clock and starts no thread, so that a test can drive i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import closing
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
 from aioproducer._wire.apis import api_of
 
-__all__ = ["Ask", "Await", "Compute", "Dialogue", "Now", "Step"]
+__all__ = ["Ask", "Await", "Compute", "Dialogue", "Now", "Step", "before_the_first_request"]
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -96,3 +97,27 @@ class Now(Step[float]):
     def unfinished(self) -> str:
         """The reason to report; this step takes no time, so it is never used in practice."""
         return "no time was left"
+
+
+def before_the_first_request(dialogue: Dialogue[R], check: Callable[[], None]) -> Dialogue[R]:
+    """The same dialogue. `check` is called before its first request, and an error of it ends the dialogue."""
+    has_asked = False
+    with closing(dialogue):
+        try:
+            step = next(dialogue)
+            while True:
+                if isinstance(step, Ask) and not has_asked:
+                    check()
+                    has_asked = True
+                try:
+                    result = yield step
+                except Exception as error:  # noqa: BLE001  # the dialogue decides on the error
+                    step = dialogue.throw(error)
+                else:
+                    try:
+                        step = dialogue.send(result)
+                    finally:
+                        del result  # It may be a secret, and an error that is raised keeps this frame.
+        except StopIteration as done:
+            final: R = done.value
+            return final

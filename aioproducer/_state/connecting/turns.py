@@ -67,7 +67,9 @@ class Turns:
             self._holder = None
 
     def ask(self, turn: Turn, now: float) -> None:
-        """The attempt waits for its turn."""
+        """The attempt waits for its turn, or for another one, at the next address of the same host."""
+        if self._holder is turn:
+            self._holder = None
         turn.asked_at = now
         self._asked_at.setdefault(turn.address, now)
         self._asking.append(turn)
@@ -82,7 +84,8 @@ class Turns:
             return (min(self._free_at(), at_last) if is_next else at_last) - now
         if not is_next:
             return math.inf
-        first = turn.asked_at + _UNANSWERED if turn.is_late and self._first_attempts else -math.inf
+        asked_at = self._asked_at.get(turn.address, turn.asked_at)
+        first = asked_at + _UNANSWERED if turn.is_late and self._first_attempts else -math.inf
         return max(self._free_at(), first) - now
 
     def leave(self, turn: Turn) -> None:

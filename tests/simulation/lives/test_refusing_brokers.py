@@ -403,3 +403,87 @@ async def send_for(world: World, producer: Any, seconds: float) -> None:
     while world.now < until:
         await send_to_each(world, producer, range(12))
         await asyncio.sleep(0.5)
+
+
+@pytest.mark.parametrize("seconds", [2.0, 5.0])
+def test_a_slow_provider_gives_no_refused_password_to_the_others(seconds: float) -> None:
+    """Twelve connections wait for it at the same time, and one of them has been refused before the others present it."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=seconds)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 12)
+        producer = patient_producer(world)
+        await producer.start()
+        await send_to_each(world, producer, range(12))
+        await producer.flush()
+        await asyncio.sleep(5.0)
+        world.kafka.faults.sasl(1, times=None)
+        world.kafka.faults.delay(0.1, api="SaslAuthenticate", before=True, times=None)
+        before = authentications(world)
+        for broker in range(1, 13):
+            world.kafka.faults.drop_connections(broker)
+        await send_to_each(world, producer, range(12))
+        await asyncio.sleep(10.0)
+        assert authentications(world) - before <= 4
+        world.kafka.faults.heal()
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=12, history=100_000)
+
+
+@pytest.mark.parametrize("silent", [4, 6, 8])
+def test_an_address_that_has_refused_does_not_wait_for_others_without_end(silent: int) -> None:
+    """They do not answer the first request, and its own attempts end after two seconds."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, silent + 1)
+        producer = world.producer(
+            linger_ms=0, delivery_timeout_ms=600_000, max_block_ms=300_000, request_timeout_ms=2_000
+        )
+        await producer.start()
+        places = leaders(world, silent + 1)
+        await send_to_each(world, producer, places.values())
+        await producer.flush()
+        refusing = world.kafka.faults.sasl(1, broker=1, times=None)
+        for broker in range(2, silent + 2):
+            world.kafka.faults.delay(3_600.0, api="ApiVersions", broker=broker, times=None)
+        for broker in places:
+            world.kafka.faults.drop_connections(broker)
+        delivery, *_ = await send_to_each(world, producer, [places[broker] for broker in sorted(places)])
+        await asyncio.sleep(3.0)
+        refusing.heal()
+        began = world.now
+        await delivery
+        assert world.now - began < 10.0
+        world.kafka.faults.heal()
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=silent + 1, history=100_000)
+
+
+@pytest.mark.parametrize(("delay", "most"), [(0.1, 4), (6.0, 8)])
+def test_a_user_who_is_deleted_is_asked_for_ever_less_often(delay: float, most: int) -> None:
+    """The deletion reaches the brokers one after another, and they may take longer than a turn to refuse."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 12)
+        producer = patient_producer(world)
+        await producer.start()
+        await send_to_each(world, producer, range(12))
+        await producer.flush()
+        for broker in range(1, 13):
+            world.kafka.faults.sasl(1, broker=broker, times=None)
+            world.kafka.faults.delay(delay, api="SaslAuthenticate", broker=broker, before=True, times=None)
+            world.kafka.faults.drop_connections(broker)
+            await send_for(world, producer, 3.0)
+        await send_for(world, producer, 60.0)
+        for _ in range(4):
+            before = authentications(world)
+            await send_for(world, producer, 60.0)
+            assert authentications(world) - before <= most
+        world.kafka.faults.heal()
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=12, history=100_000)

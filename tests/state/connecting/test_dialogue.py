@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from aioproducer._state.connecting.dialogue import Ask, Await, Compute, Dialogue, Now, Step
+from aioproducer._state.connecting.dialogue import (
+    Ask,
+    Await,
+    Compute,
+    Dialogue,
+    Now,
+    Step,
+    before_the_first_request,
+)
 from aioproducer._wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from aioproducer.errors import BrokerUnavailableError
 from tests.state.connecting.driver import play
@@ -96,3 +104,55 @@ def test_dialogues_are_joined() -> None:
         return (yield from Now())
 
     assert play(doubled(moment), 4.0) == ([Now()], 8.0)
+
+
+def test_a_check_before_the_first_request_of_a_dialogue() -> None:
+    """The steps before it are performed, and an error of the check closes the dialogue."""
+    checks: list[str] = []
+    closed: list[bool] = []
+
+    def dialogue() -> Dialogue[int]:
+        try:
+            first = yield from Compute("a computation", int)
+            second = yield from QUESTION
+            third = yield from QUESTION
+            return first + len(second) + len(third)
+        finally:
+            closed.append(True)
+
+    checked = before_the_first_request(dialogue(), lambda: checks.append("checked"))
+    assert isinstance(next(checked), Compute)
+    assert checks == []
+    assert isinstance(checked.send(1), Ask)
+    assert isinstance(checked.send(b"ab"), Ask)
+    assert checks == ["checked"]
+    with pytest.raises(StopIteration) as done:
+        checked.send(b"cde")
+    assert done.value.value == 6
+
+    def refuse() -> None:
+        raise ValueError("no")
+
+    closed.clear()
+    checked = before_the_first_request(dialogue(), refuse)
+    next(checked)
+    with pytest.raises(ValueError, match="no"):
+        checked.send(1)
+    assert closed == [True]
+
+
+def test_the_dialogue_decides_on_an_error_of_its_step() -> None:
+    """Also behind a check."""
+
+    def dialogue() -> Dialogue[str]:
+        try:
+            yield from QUESTION
+        except OSError as error:
+            return str(error)
+        return ""
+
+    checked = before_the_first_request(dialogue(), lambda: None)
+    next(checked)
+    with pytest.raises(StopIteration) as done:
+        checked.throw(OSError("down"))
+    assert done.value.value == "down"

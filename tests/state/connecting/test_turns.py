@@ -161,3 +161,12 @@ def test_an_address_that_is_not_used_any_more_is_forgotten() -> None:
     turns.refused(present(turns, first, 100.0), is_known=False)
     turns.forget(place(1))
     assert not turns.begin(place(1), math.inf).is_late
+
+
+def test_an_attempt_at_the_next_address_of_a_host_does_not_wait_for_itself() -> None:
+    """Its authentication at the first address is over."""
+    turns = one_at_a_time()
+    turn = present(turns, asking(turns, 1), 100.0)
+    turns.ask(turn, 100.1)
+    present(turns, turn, 100.1)
+    assert not turns.begin(place(1), math.inf).is_late
