@@ -36,6 +36,8 @@ class Report:
     least_rate: float
     rows: Rows = attrs.Factory(Rows)
     outcomes: Counter[Outcome] = attrs.Factory(Counter)
+    reauthentications: int = 0
+    authentication_failures: int = 0
     faults: Counter[str] = attrs.Factory(Counter)
     unknown: Counter[str] = attrs.Factory(Counter)
     """Records that became UNKNOWN in the periods of each fault."""
@@ -144,6 +146,10 @@ class Report:
             "records held by the judge at most": self.most_held,
             "anomalies": dict(self.anomalies),
             "latest outcome after its deadline (negative: before)": round(self.latest, 3),
+            "re-authentications, and authentications that failed": (
+                self.reauthentications,
+                self.authentication_failures,
+            ),
             "longest time the loop did not turn": round(self.longest_lag, 3),
             "seconds from healing until every partition had an ack": self._recovery(),
             "quiet moments": len(self.rows.times),

@@ -281,6 +281,9 @@ class Soak:
     async def _end(self, users: Users, judge: JudgeProcess, began: float) -> None:
         wrong = await users.finish(_LEAVING)
         self.report.wrong += [f"a user got {error!r}" for error in wrong]
+        connections = self.producer.stats().connections
+        self.report.reauthentications = sum(one.reauthentications for one in connections)
+        self.report.authentication_failures = sum(one.authentication_failures for one in connections)
         report = await self.producer.close()
         # The callbacks of the last deliveries run in slices.
         for _ in range(100):
