@@ -134,6 +134,10 @@ class Addresses:
             math.inf if known.dialing.locked() else max(known.not_before, self._refusals.not_before(address))
         )
 
+    def is_refused(self, address: tuple[str, int]) -> bool:
+        """Whether attempts at this address pause because credentials were refused."""
+        return self._refusals.not_before(address) > self._loop.time()
+
     async def dial(self, endpoint: BrokerEndpoint) -> Connection:
         """A new connection, when it is this caller's turn and the pause is over."""
         address = self.at(*endpoint.address)

@@ -65,9 +65,18 @@ class Attempt:
 
     def presenting(self, authentication: Dialogue[T]) -> Dialogue[T]:
         """The same dialogue, which begins when it is the turn of this attempt."""
+        self.presented = -1
         yield Await("the turn of this authentication", partial(self.refusals.take_turn, self))
+        count, changes = self.refusals.count, self.refusals.changes
+
+        def check() -> None:
+            try:
+                self.refusals.require_not_refused_by_many(self.turn.address, count, changes)
+            except KafkaError:
+                self.presented = -1
+                raise
+
         # A provider may take long for the credentials, which are refused meanwhile.
-        check = partial(self.refusals.require_not_refused, self.refusals.count, self.refusals.changes)
         return (yield from before_the_first_request(authentication, check))
 
 
@@ -182,6 +191,11 @@ class Refusals:
         """Raises the refusal of another attempt, since there were so many of them and so many changes."""
         if self.changes == changes and self.count > count and self._newest is not None:
             raise copy.copy(self._newest)
+
+    def require_not_refused_by_many(self, address: tuple[str, int], count: int, changes: int) -> None:
+        """The same, unless one other address alone has refused: this one may accept what that one refuses."""
+        if address in self.refusing or len(self.refusing) > 1:
+            self.require_not_refused(count, changes)
 
     def _move(self) -> None:
         self._moved.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import WouldBlock
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from aioproducer._net.producing.brokers import Brokers
     from aioproducer._state.cluster.metadata import Node
     from aioproducer._state.queues.partition_queue import NodeQueue
+
+# Seconds between two questions for other leaders.
+_LOOK_EVERY: Final = 1.0
 
 
 class Sender:
@@ -179,7 +182,7 @@ class Sender:
         try:
             node = await self._node()
             endpoint = BrokerEndpoint.advertised(node.host, node.port, self.node_id, node.advertised_by)
-            connection = await self.addresses.dial(endpoint)
+            connection = await self._dialed(endpoint)
         except KafkaError as error:
             self.history.failed(error)
             self.queue.trouble = error
@@ -187,6 +190,21 @@ class Sender:
             self.brokers.unreachable(self.node_id, error)
         else:
             self._connected(connection, node)
+
+    async def _dialed(self, endpoint: BrokerEndpoint) -> Connection:
+        if not self.addresses.is_refused(endpoint.address):
+            return await self.addresses.dial(endpoint)
+        looking = asyncio.create_task(self._look_for_leaders(), name="aioproducer leaders")
+        try:
+            return await self.addresses.dial(endpoint)
+        finally:
+            looking.cancel()
+
+    async def _look_for_leaders(self) -> None:
+        """The pause after refusals is up to 30 seconds, and another broker may lead the partitions meanwhile."""
+        while True:
+            await anyio.sleep(_LOOK_EVERY)
+            self.brokers.cluster.stale(None)
 
     def _note_attempt(self) -> None:
         node = self.view.brokers.node(self.node_id)

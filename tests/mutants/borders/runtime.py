@@ -58,7 +58,7 @@ RUNTIME: Final = (
         "            self._lock = threading.RLock()\n\n\n_locks",
         "            pass\n\n\n_locks",
         "A worker that was forked during a scrape waits without end for the lock of that scrape.",
-        "tests/runtime/processes/test_forks.py::test_a_fork_while_another_thread_reads_the_metrics",
+        "tests/api/prometheus/test_forks.py::test_a_fork_while_another_thread_reads_the_metrics",
     ),
     _mutant(
         "full-stack-is-read-again",

@@ -449,6 +449,22 @@ SECURITY: Final = (
         f"{_REFUSING}::test_a_user_who_is_deleted_is_asked_for_ever_less_often",
     ),
     _mutant(
+        "one-refusal-for-all-at-the-provider",
+        "_net/connecting/refusals.py",
+        "        if address in self.refusing or len(self.refusing) > 1:\n",
+        "        if True:\n",
+        "With a slow provider, one broker that refuses ends each attempt at another one, which would accept.",
+        f"{_REFUSING}::test_a_slow_provider_and_one_broker_that_refuses_hold_up_no_other",
+    ),
+    _mutant(
+        "leaders-not-looked-for-in-a-pause",
+        "_net/producing/sender.py",
+        "            self.brokers.cluster.stale(None)\n",
+        "            pass\n",
+        "Records of a leader that moved away from a broker that refuses wait for the end of its pause.",
+        f"{_REFUSING}::test_a_leader_that_moves_away_from_a_broker_that_refuses",
+    ),
+    _mutant(
         "silence-is-waited-for-each-time",
         "_state/connecting/turns.py",
         "0.5 ** max(0, self._unanswered - 1)\n",

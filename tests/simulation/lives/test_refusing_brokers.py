@@ -487,3 +487,56 @@ def test_a_user_who_is_deleted_is_asked_for_ever_less_often(delay: float, most: 
         await producer.flush()
 
     simulate(play, 1, access=access, brokers=12, history=100_000)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seconds", [1.0, 4.0])
+def test_a_slow_provider_and_one_broker_that_refuses_hold_up_no_other(seconds: float, seed: int) -> None:
+    """A refusal of one broker does not end the attempt at another one that waits for the provider meanwhile."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=seconds)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 2)
+        producer = patient_producer(world)
+        await producer.start()
+        places = leaders(world, 2)
+        await send_to_each(world, producer, places.values())
+        await producer.flush()
+        world.kafka.faults.sasl(1, broker=2, times=None)
+        for broker in places:
+            world.kafka.faults.drop_connections(broker)
+        began = world.now
+        healthy, _ = await send_to_each(world, producer, [places[1], places[2]])
+        await healthy
+        assert world.now - began < 3.0 + 2 * seconds
+        world.kafka.faults.heal()
+        await producer.flush()
+
+    simulate(play, seed, access=access, brokers=2, history=100_000)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_leader_that_moves_away_from_a_broker_that_refuses(seed: int) -> None:
+    """The pause is up to 30 seconds by then, and the records need no new connection."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 3)
+        producer = patient_producer(world)
+        await producer.start()
+        places = leaders(world, 3)
+        await send_to_each(world, producer, places.values())
+        await producer.flush()
+        world.kafka.faults.sasl(1, broker=3, times=None)
+        world.kafka.faults.drop_connections(3)
+        world.kafka.faults.move_leader(TOPIC, places[1], 3)
+        (delivery,) = await send_to_each(world, producer, [places[1]])
+        await asyncio.sleep(60.0)
+        world.kafka.faults.move_leader(TOPIC, places[1], 1)
+        began = world.now
+        await delivery
+        assert world.now - began < 3.0
+        world.kafka.faults.heal()
+        await producer.flush()
+
+    simulate(play, seed, access=access, brokers=3, history=100_000)
