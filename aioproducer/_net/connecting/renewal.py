@@ -160,7 +160,7 @@ class SessionRenewal:
                 connection.traffic.authentication_failures += is_broken_off
                 raise
             except CredentialsChanged:
-                pass
+                pass  # no failure: it begins again with the new ones, unless the connection is replaced or closed by now
             except Exception as error:  # noqa: BLE001  # without this task, the connection would outlive its session
                 if connection.gate.is_retired:
                     # It is being replaced, or its session has ended: it takes no further request.

@@ -29,6 +29,16 @@ async def send_to_each(world: World, producer: Any, partitions: Any) -> list[Any
     return [await world.ledger.send(producer, TOPIC, b"x", partition=one) for one in partitions]
 
 
+async def at_work(world: World, producer: Any, brokers: int) -> dict[int, int]:
+    """Start the producer and send a record to each broker; the partition of each of them."""
+    world.kafka.create_topic(TOPIC, brokers)
+    await producer.start()
+    places = leaders(world, brokers)
+    await send_to_each(world, producer, places.values())
+    await producer.flush()
+    return places
+
+
 @pytest.mark.parametrize(
     ("brokers", "refusing", "session"), [(3, 1, 10.0), (9, 3, 10.0), (9, 3, 60.0), (12, 1, None)]
 )
@@ -37,12 +47,8 @@ def test_records_to_the_others_go_on(brokers: int, refusing: int, session: float
     access = Access("PLAIN", session=session, token=30.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, brokers)
         producer = world.producer(linger_ms=0, delivery_timeout_ms=600_000, max_block_ms=300_000)
-        await producer.start()
-        places = leaders(world, brokers)
-        await send_to_each(world, producer, places.values())
-        await producer.flush()
+        places = await at_work(world, producer, brokers)
         refuse = range(2, 2 + refusing)
         faults = [world.kafka.faults.sasl(1, broker=broker, times=None) for broker in refuse]
         for broker in refuse:
@@ -73,12 +79,8 @@ def test_a_token_that_one_broker_refuses_is_used_for_the_others(fault: str) -> N
     access = Access("OAUTHBEARER", session=10.0, token=3_600.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 3)
         producer = world.producer(linger_ms=0, delivery_timeout_ms=600_000, max_block_ms=300_000)
-        await producer.start()
-        places = leaders(world, 3)
-        await send_to_each(world, producer, places.values())
-        await producer.flush()
+        places = await at_work(world, producer, 3)
         setattr(access, fault, True)
         refusing = world.kafka.faults.sasl(1, broker=2, times=None)
         world.kafka.faults.drop_connections(2)
@@ -101,14 +103,10 @@ def test_brokers_that_do_not_answer_hold_up_no_other() -> None:
     access = Access("PLAIN", session=60.0, token=30.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 16)
         producer = world.producer(
             linger_ms=0, delivery_timeout_ms=600_000, max_block_ms=300_000, request_timeout_ms=30_000
         )
-        await producer.start()
-        places = leaders(world, 16)
-        await send_to_each(world, producer, places.values())
-        await producer.flush()
+        places = await at_work(world, producer, 16)
         for broker in (2, 3):
             world.kafka.faults.sasl(1, broker=broker, times=None)
         for broker in range(4, 16):
@@ -136,7 +134,6 @@ def test_a_wrong_password_is_presented_once_until_it_is_refused(slow: float) -> 
     access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 12)
         producer = world.producer(
             linger_ms=0,
             delivery_timeout_ms=600_000,
@@ -145,9 +142,7 @@ def test_a_wrong_password_is_presented_once_until_it_is_refused(slow: float) -> 
             socket_connection_setup_timeout_max_ms=30_000,
             request_timeout_ms=30_000,
         )
-        await producer.start()
-        await send_to_each(world, producer, range(12))
-        await producer.flush()
+        await at_work(world, producer, 12)
         delayed = world.kafka.faults.delay(slow, api="SaslAuthenticate", before=True, times=None)
         before = authentications(world)
         producer.set_credentials(password="wrong")
@@ -170,11 +165,8 @@ def test_a_former_provider_that_hangs_does_not_delay_new_credentials(password: s
     access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 12)
         producer = world.producer(linger_ms=0, delivery_timeout_ms=600_000, max_block_ms=300_000)
-        await producer.start()
-        await send_to_each(world, producer, range(12))
-        await producer.flush()
+        await at_work(world, producer, 12)
         before = authentications(world)
         access.hanging = True
         for broker in range(1, 13):
@@ -225,13 +217,10 @@ def test_a_burst_after_a_quiet_night_presents_a_refused_password_once(mechanism:
     access = Access(mechanism, session=None, token=3_600.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 12)
         producer = world.producer(
             linger_ms=0, delivery_timeout_ms=20_000, max_block_ms=300_000, connections_max_idle_ms=60_000
         )
-        await producer.start()
-        await send_to_each(world, producer, range(12))
-        await producer.flush()
+        await at_work(world, producer, 12)
         await asyncio.sleep(300.0)
         assert producer.health().connected_brokers <= 1
         before = authentications(world)
@@ -260,12 +249,8 @@ def test_a_renewal_does_not_wait_behind_brokers_that_do_not_answer(
 
     async def play(world: World) -> None:
         brokers = silent + 3
-        world.kafka.create_topic(TOPIC, brokers)
         producer = patient_producer(world)
-        await producer.start()
-        places = leaders(world, brokers)
-        await send_to_each(world, producer, places.values())
-        await producer.flush()
+        places = await at_work(world, producer, brokers)
         world.kafka.faults.sasl(1, broker=3, times=None)
         for broker in range(4, brokers + 1):
             world.kafka.faults.delay(3_600.0, api="SaslAuthenticate", broker=broker, times=None)
@@ -293,12 +278,8 @@ def test_new_credentials_pass_brokers_that_do_not_answer(silent: int, seconds: f
 
     async def play(world: World) -> None:
         brokers = silent + 2
-        world.kafka.create_topic(TOPIC, brokers)
         producer = patient_producer(world)
-        await producer.start()
-        places = leaders(world, brokers)
-        await send_to_each(world, producer, places.values())
-        await producer.flush()
+        places = await at_work(world, producer, brokers)
         for broker in range(3, brokers + 1):
             world.kafka.faults.delay(3_600.0, api="SaslAuthenticate", broker=broker, times=None)
         for broker in places:
@@ -322,11 +303,8 @@ def test_a_former_password_is_not_presented_after_a_change(mechanism: str, step:
     access = Access(mechanism, session=None, token=30.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 12)
         producer = patient_producer(world)
-        await producer.start()
-        await send_to_each(world, producer, range(12))
-        await producer.flush()
+        await at_work(world, producer, 12)
         before = authentications(world)
         slow = world.kafka.faults.delay(0.5, api=step, times=None)
         for broker in range(1, 13):
@@ -357,13 +335,10 @@ def test_one_broker_that_refuses_does_not_stop_the_replacement_of_the_others(qui
     authority = certificates()
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 12)
         producer = patient_producer(
             world, security_protocol="SASL_SSL", ssl_truststore_certificates=authority.authority
         )
-        await producer.start()
-        await send_to_each(world, producer, range(12))
-        await producer.flush()
+        await at_work(world, producer, 12)
         refusing = world.kafka.faults.sasl(1, broker=2, times=None)
         world.kafka.faults.drop_connections(2)
         await send_for(world, producer, quiet)
@@ -411,11 +386,8 @@ def test_a_slow_provider_gives_no_refused_password_to_the_others(seconds: float)
     access = Access("PLAIN", session=None, token=30.0, slowness=seconds)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 12)
         producer = patient_producer(world)
-        await producer.start()
-        await send_to_each(world, producer, range(12))
-        await producer.flush()
+        await at_work(world, producer, 12)
         await asyncio.sleep(5.0)
         world.kafka.faults.sasl(1, times=None)
         world.kafka.faults.delay(0.1, api="SaslAuthenticate", before=True, times=None)
@@ -437,14 +409,10 @@ def test_an_address_that_has_refused_does_not_wait_for_others_without_end(silent
     access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, silent + 1)
         producer = world.producer(
             linger_ms=0, delivery_timeout_ms=600_000, max_block_ms=300_000, request_timeout_ms=2_000
         )
-        await producer.start()
-        places = leaders(world, silent + 1)
-        await send_to_each(world, producer, places.values())
-        await producer.flush()
+        places = await at_work(world, producer, silent + 1)
         refusing = world.kafka.faults.sasl(1, broker=1, times=None)
         for broker in range(2, silent + 2):
             world.kafka.faults.delay(3_600.0, api="ApiVersions", broker=broker, times=None)
@@ -468,11 +436,8 @@ def test_a_user_who_is_deleted_is_asked_for_ever_less_often(delay: float, most: 
     access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 12)
         producer = patient_producer(world)
-        await producer.start()
-        await send_to_each(world, producer, range(12))
-        await producer.flush()
+        await at_work(world, producer, 12)
         for broker in range(1, 13):
             world.kafka.faults.sasl(1, broker=broker, times=None)
             world.kafka.faults.delay(delay, api="SaslAuthenticate", broker=broker, before=True, times=None)
@@ -496,12 +461,8 @@ def test_a_slow_provider_and_one_broker_that_refuses_hold_up_no_other(seconds: f
     access = Access("PLAIN", session=None, token=30.0, slowness=seconds)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 2)
         producer = patient_producer(world)
-        await producer.start()
-        places = leaders(world, 2)
-        await send_to_each(world, producer, places.values())
-        await producer.flush()
+        places = await at_work(world, producer, 2)
         world.kafka.faults.sasl(1, broker=2, times=None)
         for broker in places:
             world.kafka.faults.drop_connections(broker)
@@ -521,12 +482,8 @@ def test_a_leader_that_moves_away_from_a_broker_that_refuses(seed: int) -> None:
     access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 3)
         producer = patient_producer(world)
-        await producer.start()
-        places = leaders(world, 3)
-        await send_to_each(world, producer, places.values())
-        await producer.flush()
+        places = await at_work(world, producer, 3)
         world.kafka.faults.sasl(1, broker=3, times=None)
         world.kafka.faults.drop_connections(3)
         world.kafka.faults.move_leader(TOPIC, places[1], 3)
