@@ -25,6 +25,8 @@ mechanism is complete; if the mechanism authenticates the broker as well, only a
 # Since Kafka 1.0 the messages of the mechanism travel inside SaslAuthenticate; before, they were bare bytes.
 _WITH_SASL_AUTHENTICATE = 1
 _MOST_ROUNDS = 10
+# Kafka's words, with the code of refused credentials, where those of another user are presented on an open connection.
+_PRINCIPAL_IS_KEPT = "Cannot change principals"
 
 
 def _nothing() -> None:
@@ -97,8 +99,13 @@ def _handshake(mechanism: str, versions: BrokerVersions) -> Dialogue[None]:
 def _check(answer: SaslAuthenticateResponse, mechanism: str, versions: BrokerVersions) -> None:
     code = answer.error_code
     if code == ErrorCode.SASL_AUTHENTICATION_FAILED:
+        words = printable(answer.error_message or describe(code))
+        if _PRINCIPAL_IS_KEPT in words:
+            # No fact about the credentials: a new connection shows whether the broker accepts them.
+            text = f"the broker needs a new connection for another user: {words}"
+            raise BrokerUnavailableError(text, broker=versions.broker)
         raise AuthenticationError(
-            f"the broker refused the credentials: {printable(answer.error_message or describe(code))}",
+            f"the broker refused the credentials: {words}",
             broker=versions.broker,
             reason="credentials",
             mechanism=mechanism,

@@ -401,6 +401,14 @@ SECURITY: Final = (
         f"{_REFUSING}::test_a_former_password_is_not_presented_after_a_change",
     ),
     _mutant(
+        "another-user-taken-for-a-refusal",
+        "_state/connecting/authentication.py",
+        "        if _PRINCIPAL_IS_KEPT in words:\n",
+        "        if False:\n",
+        "Tokens of different users make pauses of all connections, and valid tokens are fetched again.",
+        f"{_REFUSING}::test_a_token_of_another_user_is_no_refused_token",
+    ),
+    _mutant(
         "all-follow-the-first-at-once",
         "_state/connecting/turns.py",
         "        return not self.is_one_at_a_time and now < self._sure_until\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any, Final
 
 import pytest
@@ -497,3 +498,28 @@ def test_a_leader_that_moves_away_from_a_broker_that_refuses(seed: int) -> None:
         await producer.flush()
 
     simulate(play, seed, access=access, brokers=3, history=100_000)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_token_of_another_user_is_no_refused_token(seed: int) -> None:
+    """A pool of service accounts: each token has another user, which no open connection may change to."""
+    access = Access("OAUTHBEARER", session=10.0, token=10.0, slowness=0.0)
+    users = itertools.cycle((USER, "bob"))
+
+    async def play(world: World) -> None:
+        async def provide() -> str:
+            return unsecured_token(next(users), access.token, now=world.loop.wall_ms() / 1000)
+
+        producer = patient_producer(world, sasl_token_provider=provide)
+        places = await at_work(world, producer, 6)
+        longest = 0.0
+        for _ in range(240):
+            began = world.now
+            for delivery in await send_to_each(world, producer, places.values()):
+                await delivery
+            longest = max(longest, world.now - began)
+            await asyncio.sleep(0.5)
+        assert sum(one.authentication_failures for one in producer.stats().connections) > 10
+        assert longest < 1.0
+
+    simulate(play, seed, access=access, brokers=6, history=100_000)

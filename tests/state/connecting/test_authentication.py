@@ -111,6 +111,11 @@ def test_refused_credentials() -> None:
         (("t", shaken(34)), ProtocolError, "does not support SASL"),
         (("t", shaken(-1)), BrokerUnavailableError, "SaslHandshake was refused"),
         (("t", shaken(), 5.0, answered(code=34)), BrokerUnavailableError, "ILLEGAL_SASL_STATE"),
+        (
+            ("t", shaken(), 5.0, answered(code=58, text="Cannot change principals during re-authentication")),
+            BrokerUnavailableError,
+            "new connection for another user: Cannot change principals",
+        ),
         (("t", b"\0\0\0\0"), ProtocolError, ""),
         (("t", shaken(), 5.0, b"\0\0\0\0"), ProtocolError, ""),
         (("t", BrokerUnavailableError("cut")), BrokerUnavailableError, "cut"),
