@@ -8,6 +8,7 @@ deadlines pass during the longer faults. A foreign client reads all records back
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -26,6 +27,9 @@ from tools.kafka_cluster import KafkaCluster
 ROUNDS: Final = range(10 if PROOF else 1)
 NODES: Final = (1, 2, 3)
 _SEED: Final = seed_of(__name__)
+_LEAST_SPEED: Final = 0.6
+"""The part of the speed that is left while one of three nodes is down. Other work of the machine makes a sample smaller, never
+larger: only if all samples are below this part, the producer is slow."""
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 rounds = pytest.mark.parametrize("round_", ROUNDS)
@@ -64,12 +68,12 @@ async def test_d01_leaders_killed_with_five_requests_in_flight(
             normal = await _full_speed(faults)
             await faults.kill_in_full_flight(victim)
             await faults.recovered("SIGKILL, others take over")
-            reduced = await _full_speed(faults)
+            reduced = await _full_speed(faults, enough=_LEAST_SPEED * normal, samples=8)
             faults.restart(victim)
             await faults.recovered("SIGKILL, back again")
             await faults.until_whole()
             report.rates[f"round {round_}, node {victim} down"] = round(reduced / normal, 3)
-            assert reduced >= 0.6 * normal, (reduced, normal)
+            assert reduced >= _LEAST_SPEED * normal, (reduced, normal)
     faults.check()
 
 
@@ -182,22 +186,22 @@ async def _led_by_others(faults: Run, node_id: int) -> list[Place]:
     return places
 
 
-async def _full_speed(faults: Run) -> float:
-    """Records acknowledged in a second without a pace: the best of three samples, as the machine has other work too."""
+async def _full_speed(faults: Run, *, enough: float = math.inf, samples: int = 3) -> float:
+    """Records acknowledged in a second without a pace."""
     everywhere = [(load, index) for load in faults.loads for index in range(PARTITIONS)]
     faults.flood(True)
-    looks = [await _rate(everywhere, 1.5) for _ in range(3)]
+    rate = await _best_rate(everywhere, 1.5, enough=enough, samples=samples)
     faults.flood(False)
-    return max(looks)
+    return rate
 
 
-async def _best_rate(places: list[Place], seconds: float, *, enough: float) -> float:
-    """The best of three samples, as the machine has other work too; the first that is enough ends the sampling.
+async def _best_rate(places: list[Place], seconds: float, *, enough: float, samples: int = 3) -> float:
+    """The best of some samples, as the machine has other work too; the first that is enough ends the sampling.
 
     Each sample lasts for whole request timeouts: a broker that held the others up would do so in each of them.
     """
     rates: list[float] = []
-    while len(rates) < 3 and max(rates, default=0.0) < enough:
+    while len(rates) < samples and max(rates, default=0.0) < enough:
         rates.append(await _rate(places, seconds))
     return max(rates)
 
