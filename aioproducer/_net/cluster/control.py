@@ -130,8 +130,10 @@ class Control:
 
     def _worth_trying(self) -> list[BrokerEndpoint]:
         """All brokers that may be dialed now; without any, the first that may be dialed again."""
-        candidates = list(self._candidates())
-        free_at = [self.session.addresses.free_at(each.address) for each in candidates]
+        addresses = self.session.addresses
+        # A refusal ends the round.
+        candidates = sorted(self._candidates(), key=lambda each: each.address in addresses.unaccepted)
+        free_at = [addresses.free_at(each.address) for each in candidates]
         now = self.session.loop.time()
         free = [candidate for candidate, at in zip(candidates, free_at, strict=True) if at <= now]
         return free or candidates[(first := free_at.index(min(free_at))) : first + 1]
@@ -154,7 +156,12 @@ class Control:
         return address in self.lacking, address == self._left
 
     def change(self) -> None:
-        """The answer did not help: use another broker next time, unless a request still waits for this one."""
+        """The answer did not help: use another broker next time, unless a request still waits for this one.
+
+        While credentials are refused, the connection stays: there may be no other one, and each new one presents them again.
+        """
+        if self.session.addresses.unaccepted:
+            return
         known = self.session.view.brokers.nodes or self.session.config.bootstrap_servers
         if len(known) > 1 and self.connection is not None and not self.connection.in_flight:
             self._left = self.address

@@ -86,7 +86,7 @@ class Cluster:
 
     async def _ask(self, question: MetadataQuestion) -> None:
         try:
-            if self.view.rebootstrap_due(self.loop.time()):
+            if self.view.rebootstrap_due(self.loop.time()) and not self.session.addresses.unaccepted:
                 self._rebootstrap()
             response = await self.session.control.ask(request_for(question), MetadataResponse)
         except KafkaError as error:

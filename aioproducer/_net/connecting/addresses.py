@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import logging
 import math
 from functools import partial
@@ -19,7 +20,7 @@ import attrs
 from aioproducer._callers.copied import copied
 from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.dialing import SOCKETS, Network, dial
-from aioproducer._net.connecting.refusals import Refusals
+from aioproducer._net.connecting.refusals import Attempt, Refusals, is_refusal
 from aioproducer._net.connecting.renewal import SessionRenewal
 from aioproducer._net.connecting.replacing import Replacement
 from aioproducer._net.connecting.security import PLAINTEXT, CredentialsChanged, SecurityProtocol
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _OF_IDENTITIES = frozenset(("certificate", "client_certificate", "server"))
 _BEHIND_AN_IDENTITY = 1.0
 _MOST_CHANGES = 3
+_LOOK_AGAIN = 1.0
 TELL_EVERY = 1.0
 WARN_EVERY = 10.0
 # Longer than any pause: an address that is dialed again after so long begins with the shortest.
@@ -111,6 +113,9 @@ class Addresses:
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, tuple[str, int]] = {}
         self._replacement = Replacement(loop, self._open, self._refusals, log_of(config.client_id))
+        # The addresses that did not accept the credentials or certificates in the newest attempt, or could not be given them. As
+        # long as there are any, connections that are open may be the last ones.
+        self.unaccepted: set[tuple[str, int]] = set()
         self._is_closed = False
         # When anything was answered over a connection that has ended.
         self._answered_at: float | None = None
@@ -138,6 +143,18 @@ class Addresses:
         """Whether attempts at this address pause because credentials were refused."""
         return self._refusals.not_before(address) > self._loop.time()
 
+    async def dial_unless_refused(self, endpoint: BrokerEndpoint) -> Connection:
+        """The same as `dial`. Behind a refusal of this address its error is raised again, a second later.
+
+        For callers that look for another broker then: the pause is up to 30 seconds.
+        """
+        trouble = self.at(*endpoint.address).trouble
+        pause = self._refusals.not_before(endpoint.address) - self._loop.time()
+        if trouble is None or pause <= _LOOK_AGAIN:
+            return await self.dial(endpoint)
+        await anyio.sleep(_LOOK_AGAIN)
+        raise copy.copy(trouble[1])
+
     async def dial(self, endpoint: BrokerEndpoint) -> Connection:
         """A new connection, when it is this caller's turn and the pause is over."""
         address = self.at(*endpoint.address)
@@ -163,6 +180,7 @@ class Addresses:
             self._require_open()
         address.is_reached = True
         address.trouble = None
+        self.unaccepted.discard(endpoint.address)
         if connection.versions.features_epoch > self._features_epoch:
             self.features = connection.versions.features
             self._features_epoch = connection.versions.features_epoch
@@ -184,17 +202,31 @@ class Addresses:
             with contextlib.suppress(CredentialsChanged):
                 async with self._refusals.attempt(endpoint.address) as attempt:
                     changes = self._replacement.changes
-                    connection = await dial(
-                        endpoint,
-                        self._config,
-                        self._security.in_turn(attempt),
-                        setup_timeout=setup_timeout,
-                        network=self._network,
-                    )
+                    try:
+                        connection = await dial(
+                            endpoint,
+                            self._config,
+                            self._security.in_turn(attempt),
+                            setup_timeout=setup_timeout,
+                            network=self._network,
+                        )
+                    except KafkaError as error:
+                        self._note_unaccepted(endpoint.address, attempt, changes, error)
+                        raise
                     return connection, changes
         raise BrokerUnavailableError(
             f"the credentials were changed during each of {_MOST_CHANGES} attempts", broker=endpoint.name
         )
+
+    def _note_unaccepted(
+        self, address: tuple[str, int], attempt: Attempt, changes: int, error: KafkaError
+    ) -> None:
+        self.unaccepted.discard(address)
+        # An attempt that has had its turn has reached its broker.
+        if attempt.has_begun or isinstance(error, AuthenticationError | ConfigurationError):
+            self.unaccepted.add(address)
+            if not is_refusal(error):
+                self._replacement.not_accepted(address, changes)
 
     def replace_all(self) -> None:
         """Close each open connection after its answers; its user dials another one."""
@@ -206,6 +238,7 @@ class Addresses:
         self._security.adopt_credentials(config)
         # The refusals were those of the former ones.
         self._refusals.forget()
+        self.unaccepted.clear()
         self._replacement.begin()
 
     async def reload_certificates(self) -> None:
@@ -233,6 +266,7 @@ class Addresses:
             if is_idle and address.not_before + FORGET_AFTER <= now:
                 del self._known[place]
                 self._refusals.forget_address(place)
+                self.unaccepted.discard(place)
 
     def connected(self) -> set[tuple[str, int]]:
         """The addresses that a connection is open to. For any thread."""

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
     from aioproducer._state.connecting.dialogue import Dialogue
 
-__all__ = ["Attempt", "Refusals"]
+__all__ = ["Attempt", "Refusals", "is_refusal"]
 
 T = TypeVar("T")
 
 _PAUSE: Final = Backoff(1.0, 30.0)
-# An attempt does not wait for the end of a longer pause with an open connection.
+# An attempt does not wait for the end of a longer pause with an open connection, and an address that has not refused is not
+# kept from its attempt for longer by those that have: it may accept what they refuse.
 _LONG_PAUSE: Final = 3.0
 # The part of the time of a renewal that it waits for others before any refusal.
 _PATIENCE: Final = 0.5
@@ -96,6 +97,7 @@ class Refusals:
         # Refusals since the last success. Several that answer attempts of the same moment are one.
         self.count = 0
         self._counted_at = -math.inf
+        self._refused_at = -math.inf
         self._not_before = -math.inf
         self._newest: KafkaError | None = None
         self._refused: dict[tuple[str, int], _Refused] = {}
@@ -108,7 +110,8 @@ class Refusals:
 
     def not_before(self, address: tuple[str, int]) -> float:
         """The end of the pause of this address."""
-        return max(self._not_before, self._refused.get(address, _NEVER).not_before)
+        own = self._refused.get(address, _NEVER).not_before
+        return max(self._general_end(address), own)
 
     def forget(self) -> None:
         """The credentials have changed: the next attempt is made at once, also by those that wait, one at a time."""
@@ -170,7 +173,8 @@ class Refusals:
         try:
             while (seconds := self._seconds_until_turn(attempt)) > 0:
                 # Also one that was on its way before the refusal.
-                if self._not_before - self._loop.time() > _LONG_PAUSE and self._newest is not None:
+                pause = self._general_end(attempt.turn.address) - self._loop.time()
+                if pause > _LONG_PAUSE and self._newest is not None:
                     raise copy.copy(self._newest)
                 with anyio.move_on_after(seconds):
                     await self._moved.wait()
@@ -184,8 +188,13 @@ class Refusals:
         attempt.presented = self.changes
 
     def _seconds_until_turn(self, attempt: Attempt) -> float:
-        now = self._loop.time()
-        return max(self._turns.wait(attempt.turn, now), self._not_before - now)
+        now, turn = self._loop.time(), attempt.turn
+        return max(self._turns.wait(turn, now), self._general_end(turn.address) - now)
+
+    def _general_end(self, address: tuple[str, int]) -> float:
+        """The end of the pause behind the newest refusal, whichever address it was that refused."""
+        is_first = address not in self._refused
+        return min(self._not_before, self._refused_at + _LONG_PAUSE) if is_first else self._not_before
 
     def require_not_refused(self, count: int, changes: int) -> None:
         """Raises the refusal of another attempt, since there were so many of them and so many changes."""
@@ -206,7 +215,7 @@ class Refusals:
         try:
             yield
         except KafkaError as error:
-            if attempt.presented == self.changes and _is_refusal(error):
+            if attempt.presented == self.changes and is_refusal(error):
                 self._note(attempt.turn, error)
             raise
         else:
@@ -239,11 +248,11 @@ class Refusals:
         if turn.began_at > self._counted_at:
             self.count += 1
             self._counted_at = now
-        self._not_before = now + _PAUSE.after(self.count - 1, self._rng)
+        self._refused_at, self._not_before = now, now + _PAUSE.after(self.count - 1, self._rng)
         self._newest = copy.copy(error)  # a raised error collects a traceback with its frames
 
 
-def _is_refusal(error: KafkaError) -> bool:
+def is_refusal(error: KafkaError) -> bool:
     """Whether a broker, or the KDC, refused the credentials; otherwise they could not be read."""
     if not isinstance(error, AuthenticationError) or error.reason not in _OF_CREDENTIALS:
         return False

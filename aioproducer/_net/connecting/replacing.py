@@ -48,6 +48,8 @@ class Replacement:
         self._refused_before: frozenset[tuple[str, int]] = frozenset()
         # Their number when a connection was opened that began after the newest.
         self._proven = 0
+        # The addresses at which the newest could not be used, refusals apart.
+        self._not_accepted: set[tuple[str, int]] = set()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -55,6 +57,7 @@ class Replacement:
         """Replace all connections that are open now; returns at once. A second call replaces those of the first one as well."""
         self.changes += 1
         self._refused_before = frozenset(self._refusals.refusing)
+        self._not_accepted.clear()
         # The newest used one first: it is the first to have a successor, which shows whether brokers accept the new credentials.
         self._former = sorted(self._open, key=attrgetter("last_used"), reverse=True)
         self._go_on()
@@ -63,11 +66,17 @@ class Replacement:
         """A connection was opened. `changes`: those at its start; it is replaced as well if one came since."""
         if changes == self.changes:
             self._proven = changes
+            self._not_accepted.clear()
         else:
             self._former.append(connection)
         if self._former:
             self._go_on()
         self.note()
+
+    def not_accepted(self, address: tuple[str, int], changes: int) -> None:
+        """Credentials or certificates could not be used, without a refusal. `changes`: those at the start of the attempt."""
+        if self.changes == changes:
+            self._not_accepted.add(address)
 
     def _go_on(self) -> None:
         if self._task is None or self._task.done():
@@ -83,7 +92,10 @@ class Replacement:
         while self._former:
             if self._is_refused():
                 count = sum(not connection.closed for connection in self._former)
-                self._log.warning("the credentials are refused: %d open connections stay as they are", count)
+                self._log.warning(
+                    "the new credentials or certificates are not accepted: %d open connections stay as they are",
+                    count,
+                )
                 return
             connection = self._former.pop(0)
             if connection.closed:
@@ -117,9 +129,9 @@ class Replacement:
         return self._proven == self.changes or self._is_refused()
 
     def _is_refused(self) -> bool:
-        """Whether brokers refuse the credentials: one of them, or two where another one has accepted them.
+        """Whether brokers do not accept what is new: one of them, or two where another one has accepted it.
 
         Refusals from before a change of certificates have nothing to do with it.
         """
         refusing = self._refusals.refusing - self._refused_before
-        return len(refusing) > (self._proven == self.changes)
+        return len(refusing | self._not_accepted) > (self._proven == self.changes)

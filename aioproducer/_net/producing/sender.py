@@ -215,6 +215,8 @@ class Sender:
         if node is None:
             # Its partitions get another leader, or it comes back: metadata, which is requested meanwhile, will tell.
             await anyio.sleep(self.config.reconnect_backoff_max_ms / 1000)
+            # Without it, nothing would say why there is no metadata.
+            self.brokers.cluster.raise_denial()
             raise BrokerUnavailableError("the broker is no longer in the metadata", broker=self.node_id)
         return node
 

@@ -148,7 +148,7 @@ class Coordinator:
             endpoint = await self._find()
             self._address = endpoint.address
             left = None if self._idle is None else self._idle.take(endpoint.address)
-            connection = left or await self.session.addresses.dial(endpoint)
+            connection = left or await self.session.addresses.dial_unless_refused(endpoint)
             self.connection = connection
             self.contact.made(connection, f", the coordinator of {self.of}")
         pause = connection.muted_until - self.session.loop.time()

@@ -113,6 +113,8 @@ class Turns:
         """A broker has refused the credentials. `is_known`: it is the only one that does."""
         if not is_known:
             self.is_one_at_a_time = True
+            # A pause follows. Those that are late wait anew behind it, as those that go first have to wait for its end as well.
+            self._forget_late()
         self._late.add(turn.address)
         self._answered(turn)
 
@@ -128,6 +130,10 @@ class Turns:
         """This address is not used any more."""
         self._late.discard(address)
         self._asked_at.pop(address, None)
+
+    def _forget_late(self) -> None:
+        for address in self._late:
+            self._asked_at.pop(address, None)
 
     def _answered(self, turn: Turn) -> None:
         self._unanswered = 0

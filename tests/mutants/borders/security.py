@@ -15,6 +15,7 @@ _MSK: Final = "tests/net/securing/test_msk_iam.py"
 _PKCS12: Final = "tests/security/stores/test_pkcs12.py"
 _PROVIDERS: Final = "tests/vocabulary/test_providers.py"
 _REFUSED: Final = "tests/connection/test_refused_credentials.py"
+_FOR_LONG: Final = "tests/simulation/lives/test_refused_for_long.py"
 _REFUSING: Final = "tests/simulation/lives/test_refusing_brokers.py"
 _RELOADING: Final = "tests/net/tls/test_reloading.py"
 _RENEWAL: Final = "tests/connection/test_renewal.py"
@@ -131,16 +132,16 @@ SECURITY: Final = (
     _mutant(
         "late-refusal-of-former-credentials",
         "_net/connecting/refusals.py",
-        "            if attempt.presented == self.changes and _is_refusal(error):\n",
-        "            if _is_refusal(error):\n",
+        "            if attempt.presented == self.changes and is_refusal(error):\n",
+        "            if is_refusal(error):\n",
         "The refusal of a former password makes a pause for the new one.",
         f"{_REFUSED}::test_an_answer_to_former_credentials_says_nothing_of_the_new_ones",
     ),
     _mutant(
         "address-without-a-pause-of-its-own",
         "_net/connecting/refusals.py",
-        "        return max(self._not_before, self._refused.get(address, _NEVER).not_before)\n",
-        "        return self._not_before\n",
+        "        return max(self._general_end(address), own)\n",
+        "        return self._general_end(address)\n",
         "One broker that refuses what others accept is asked once a second without end.",
         f"{_REFUSED}::test_an_address_has_a_pause_of_its_own",
     ),
@@ -409,6 +410,54 @@ SECURITY: Final = (
         f"{_REFUSING}::test_a_token_of_another_user_is_no_refused_token",
     ),
     _mutant(
+        "metadata-over-the-last-connection",
+        "_net/cluster/control.py",
+        "        if self.session.addresses.unaccepted:\n            return\n",
+        "",
+        "While the user is deleted, the connection for metadata is closed for another one, which is refused.",
+        f"{_FOR_LONG}::test_a_broker_that_refuses_opens_the_door_for_no_other_presentation",
+    ),
+    _mutant(
+        "cluster-looked-for-anew-by-a-deleted-user",
+        "_net/cluster/metadata_task.py",
+        " and not self.session.addresses.unaccepted:\n",
+        ":\n",
+        "After five minutes without a user, the connections that brokers still serve are closed.",
+        f"{_FOR_LONG}::test_a_deleted_user_keeps_the_open_connections",
+    ),
+    _mutant(
+        "long-pause-before-the-first-attempt",
+        "_net/connecting/refusals.py",
+        "        return min(self._not_before, self._refused_at + _LONG_PAUSE) if is_first else self._not_before\n",
+        "        return self._not_before\n",
+        "Few brokers that accept are not asked for minutes, as each that refuses makes the pause of all longer.",
+        f"{_FOR_LONG}::test_the_few_that_accept_are_found_behind_those_that_refuse",
+    ),
+    _mutant(
+        "refused-ones-before-the-others",
+        "_state/connecting/turns.py",
+        "            self._forget_late()\n",
+        "",
+        "Addresses that have refused are asked again before those that may accept.",
+        f"{_TURNS}::test_those_that_have_refused_wait_anew_behind_a_pause",
+    ),
+    _mutant(
+        "coordinator-behind-a-pause",
+        "_net/transactions/coordinator.py",
+        "self.session.addresses.dial_unless_refused(endpoint)",
+        "self.session.addresses.dial(endpoint)",
+        "A coordinator that moves away from a broker that refuses is found up to 30 seconds late.",
+        f"{_FOR_LONG}::test_a_coordinator_that_moves_away_from_a_broker_that_refuses",
+    ),
+    _mutant(
+        "replaced-without-proof",
+        "_net/connecting/addresses.py",
+        "                self._replacement.not_accepted(address, changes)\n",
+        "                pass\n",
+        "Credentials that cannot be read close one working connection after another.",
+        f"{_FOR_LONG}::test_new_credentials_that_cannot_be_used_cost_one_connection",
+    ),
+    _mutant(
         "all-follow-the-first-at-once",
         "_state/connecting/turns.py",
         "        return not self.is_one_at_a_time and now < self._sure_until\n",
@@ -499,8 +548,8 @@ SECURITY: Final = (
     _mutant(
         "one-refusal-stops-the-replacement",
         "_net/connecting/replacing.py",
-        "        return len(refusing) > (self._proven == self.changes)\n",
-        "        return bool(refusing)\n",
+        "        return len(refusing | self._not_accepted) > (self._proven == self.changes)\n",
+        "        return bool(refusing | self._not_accepted)\n",
         "One broker that refuses for its own reasons keeps the others at former credentials.",
         "tests/connection/test_replacing.py::test_one_broker_may_refuse_what_others_accept",
     ),

@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import Any, Final
 
 import pytest
 
 from aioproducer.testing import certificates, unsecured_token
 from tests.simulation.access import USER, Access
+from tests.simulation.refusing import (
+    TOPIC,
+    at_work,
+    authentications,
+    patient_producer,
+    send_for,
+    send_to_each,
+)
 from tests.simulation.world import World, simulate
-
-TOPIC: Final = "events"
-
-
-def leaders(world: World, brokers: int) -> dict[int, int]:
-    """The partition of each broker."""
-    return {world.kafka.leader_of(TOPIC, partition): partition for partition in range(brokers)}
-
-
-def authentications(world: World) -> int:
-    """The number of messages with credentials."""
-    return sum(one.api == "SaslAuthenticate" for one in world.kafka.requests)
-
-
-async def send_to_each(world: World, producer: Any, partitions: Any) -> list[Any]:
-    """A record to each of these partitions."""
-    return [await world.ledger.send(producer, TOPIC, b"x", partition=one) for one in partitions]
-
-
-async def at_work(world: World, producer: Any, brokers: int) -> dict[int, int]:
-    """Start the producer and send a record to each broker; the partition of each of them."""
-    world.kafka.create_topic(TOPIC, brokers)
-    await producer.start()
-    places = leaders(world, brokers)
-    await send_to_each(world, producer, places.values())
-    await producer.flush()
-    return places
 
 
 @pytest.mark.parametrize(
@@ -358,27 +338,6 @@ def test_one_broker_that_refuses_does_not_stop_the_replacement_of_the_others(qui
         await producer.flush()
 
     simulate(play, 1, access=access, brokers=12, history=400_000, tls=authority.broker_context())
-
-
-def patient_producer(world: World, **settings: Any) -> Any:
-    """A producer whose records and connections have the time limits of Java."""
-    return world.producer(
-        linger_ms=0,
-        delivery_timeout_ms=600_000,
-        max_block_ms=300_000,
-        request_timeout_ms=30_000,
-        socket_connection_setup_timeout_ms=10_000,
-        socket_connection_setup_timeout_max_ms=30_000,
-        **settings,
-    )
-
-
-async def send_for(world: World, producer: Any, seconds: float) -> None:
-    """A record to each broker, twice a second."""
-    until = world.now + seconds
-    while world.now < until:
-        await send_to_each(world, producer, range(12))
-        await asyncio.sleep(0.5)
 
 
 @pytest.mark.parametrize("seconds", [2.0, 5.0])

@@ -146,6 +146,25 @@ def test_an_address_that_was_not_accepted_lets_others_go_first(*, has_refused: b
     present(turns, on_its_way, 102.0)
 
 
+def test_those_that_have_refused_wait_anew_behind_a_pause() -> None:
+    """One asked before the refusal of another one, and was given up. Behind the pause, an attempt elsewhere goes first."""
+    turns = one_at_a_time()
+    first = present(turns, asking(turns, 1), 100.0)
+    turns.refused(first, is_known=False)
+    turns.end(first)
+    given_up, other = asking(turns, 1, 100.0), asking(turns, 2, 100.0)
+    present(turns, other, 100.0)
+    turns.leave(given_up)
+    turns.end(given_up)
+    turns.refused(other, is_known=False)
+    turns.end(other)
+    third = turns.begin(place(3), math.inf)
+    again = asking(turns, 1, 108.0)
+    assert turns.wait(again, 108.0) == pytest.approx(3.0)
+    turns.end(third)
+    assert turns.wait(again, 108.0) <= 0
+
+
 def test_new_credentials_make_no_address_late() -> None:
     """The refusals and silences were those of the former ones."""
     turns = one_at_a_time()

@@ -1,0 +1,202 @@
+"""Brokers refuse for minutes: connections that are open stay open, and brokers that accept are found behind those that refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from aioproducer import SecretFile
+from aioproducer.testing import certificates
+from tests.simulation.access import Access
+from tests.simulation.refusing import TOPIC, at_work, authentications, leaders, patient_producer, send_to_each
+from tests.simulation.world import World, simulate
+
+NOT_ACCEPTED: Final = "the new credentials or certificates are not accepted"
+DEADLINE_MS: Final = 120_000
+"""Of each record: less than a user is away."""
+
+
+def broker_for_metadata(world: World) -> int:
+    """The broker that the connection for metadata goes to."""
+    found = re.search(r":(\d+)", world.lines("for metadata")[-1])
+    assert found is not None
+    return next(broker for broker in range(1, 4) if world.port(broker) == int(found[1]))
+
+
+@pytest.mark.parametrize("lost", ["a connection for records", "that for metadata as well"])
+def test_a_deleted_user_keeps_the_open_connections(lost: str) -> None:
+    """For ten minutes: the time after which a cluster is looked for anew is half of it."""
+    access = Access("SCRAM-SHA-256", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, delivery_timeout_ms=DEADLINE_MS)
+        places = await at_work(world, producer, 3)
+        gone = broker_for_metadata(world) if "metadata" in lost else 3
+        world.kafka.faults.sasl(1, times=None)
+        world.kafka.faults.drop_connections(gone)
+        await asyncio.sleep(1.0)
+        (unlucky,) = await send_to_each(world, producer, [places[gone]])
+        deliveries = []
+        for _ in range(600):
+            deliveries += await send_to_each(world, producer, [places[one] for one in places if one != gone])
+            await asyncio.sleep(1.0)
+        assert producer.health().connected_brokers >= 2
+        await asyncio.gather(*deliveries)
+        assert "credentials" in str(unlucky.exception())
+        world.kafka.faults.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, 1, access=access, history=100_000)
+
+
+@pytest.mark.parametrize(("brokers", "refusing"), [(4, 3), (6, 5), (12, 9)])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("how", ["after a quiet night", "all cut at once"])
+def test_the_few_that_accept_are_found_behind_those_that_refuse(
+    brokers: int, refusing: int, seed: int, how: str
+) -> None:
+    """The password of a listener is changed by a rolling restart: each broker that refuses takes three seconds at most."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, connections_max_idle_ms=60_000)
+        places = await at_work(world, producer, brokers)
+        refuse = random.Random(seed).sample(range(1, brokers + 1), refusing)
+        await asyncio.sleep(300 if how == "after a quiet night" else 5)
+        for broker in refuse:
+            world.kafka.faults.sasl(1, broker=broker, times=None)
+        if how == "all cut at once":
+            for broker in places:
+                world.kafka.faults.drop_connections(broker)
+        began = world.now
+        await send_to_each(world, producer, [places[broker] for broker in refuse])
+        for delivery in await send_to_each(
+            world, producer, [places[one] for one in places if one not in refuse]
+        ):
+            await delivery
+        assert world.now - began < 3.0 * refusing + 2.0
+        world.kafka.faults.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, seed, access=access, brokers=brokers, history=100_000)
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.3, 0.6])
+def test_a_broker_that_refuses_opens_the_door_for_no_other_presentation(moment: float) -> None:
+    """It gets records all the time, the others sleep; then the user is deleted, and a burst goes to all."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, connections_max_idle_ms=60_000)
+        places = await at_work(world, producer, 12)
+        world.kafka.faults.sasl(1, broker=12, times=None)
+        world.kafka.faults.drop_connections(12)
+        before = len(world.network.dials)
+        for _ in range(400):
+            await send_to_each(world, producer, [places[12]])
+            await asyncio.sleep(0.5)
+        assert len(world.network.dials) - before < 20
+        await asyncio.sleep(moment)
+        world.kafka.faults.sasl(1, times=None)
+        world.kafka.faults.delay(0.3, api="SaslAuthenticate", before=True, times=None)
+        presented = authentications(world)
+        await send_to_each(world, producer, places.values())
+        await asyncio.sleep(2.0)
+        assert authentications(world) - presented <= 2
+        world.kafka.faults.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=12, history=100_000)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_coordinator_that_moves_away_from_a_broker_that_refuses(seed: int) -> None:
+    """It is looked for in the pause, which is up to 30 seconds by then."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 3)
+        world.forgotten.add(TOPIC)  # the ledger knows no transactions
+        producer = patient_producer(world, transactional_id="mover", transaction_timeout_ms=600_000)
+        await producer.start()
+        world.kafka.faults.move_coordinator("mover", 3)
+
+        async def transact() -> None:
+            async with producer.transaction():
+                for broker, partition in leaders(world, 3).items():
+                    if broker != 3:
+                        await producer.send(TOPIC, b"x", partition=partition)
+
+        await transact()
+        world.kafka.faults.sasl(1, broker=3, times=None)
+        world.kafka.faults.drop_connections(3)
+        waiting = asyncio.create_task(transact())
+        await asyncio.sleep(60.0)
+        world.kafka.faults.move_coordinator("mover", 1)
+        began = world.now
+        await waiting
+        assert world.now - began < 5.0
+        world.kafka.faults.heal()
+
+    simulate(play, seed, access=access, history=100_000)
+
+
+async def failing() -> str:
+    """A provider that cannot be reached."""
+    raise ConnectionError("the store is down")
+
+
+async def hanging() -> str:
+    """A provider that does not answer."""
+    await asyncio.sleep(3_600.0)
+    return ""
+
+
+@pytest.mark.parametrize("password", [SecretFile("/missing"), failing, hanging, "wrong"])
+def test_new_credentials_that_cannot_be_used_cost_one_connection(password: Any) -> None:
+    """Nothing shows that they work: the others stay as they are, for longer than it takes to look for a cluster anew."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world)
+        places = await at_work(world, producer, 6)
+        producer.set_credentials(password=password)
+        for _ in range(400):
+            await send_to_each(world, producer, places.values())
+            await asyncio.sleep(1.0)
+        assert producer.health().connected_brokers == 5
+        assert len(world.lines(NOT_ACCEPTED)) == 1
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=6, history=100_000)
+
+
+def test_certificates_of_another_authority_cost_one_connection(tmp_path: Path) -> None:
+    """The file can be read, and does not trust the brokers."""
+    authority = certificates()
+    trusted = tmp_path / "authority.pem"
+    trusted.write_text(authority.authority)
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, security_protocol="SSL", ssl_truststore_location=str(trusted))
+        places = await at_work(world, producer, 6)
+        trusted.write_text(certificates().authority)
+        await producer.reload_certificates()
+        for _ in range(400):
+            await send_to_each(world, producer, places.values())
+            await asyncio.sleep(1.0)
+        assert producer.health().connected_brokers == 5
+        trusted.write_text(authority.authority)
+        await producer.reload_certificates()
+        await producer.flush()
+
+    simulate(play, 1, brokers=6, history=100_000, tls=authority.broker_context())
