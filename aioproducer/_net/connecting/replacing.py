@@ -129,7 +129,7 @@ class Replacement:
         return self._proven == self.changes or self._is_refused()
 
     def _is_refused(self) -> bool:
-        """Whether brokers do not accept what is new: one of them, or two where another one has accepted it.
+        """Whether brokers do not accept the new ones: one of them, or two where another one has accepted them.
 
         Refusals from before a change of certificates have nothing to do with it.
         """
