@@ -26,6 +26,8 @@ MOST_PROBLEMS = 10
 # A stall of the loop is a problem for so many seconds.
 STALL_IS_RECENT = 60.0
 LONGEST_REASON = 200
+# A request to a coordinator that is tried again for a shorter time is no problem: a new transaction waits for the end of the last.
+COORDINATOR_IS_SLOW = 1.0
 # At most this many partitions are named.
 NAMED = 3
 _IN_USE = frozenset(("running", "closing"))
@@ -93,6 +95,7 @@ def _problems(
     yield from _partitions_without_leader(engine)
     if engine.sequences.identity is None and engine.sequences.trouble is not None:
         yield f"no broker has given a producer id: {_reason(engine.sequences.trouble)}"
+    yield from _coordinators(engine, now)
     if oldest is not None and _is_late(engine, oldest):
         yield (
             f"the oldest record has waited for {_seconds(oldest)}, longer than request_timeout_ms "
@@ -139,6 +142,16 @@ def _partitions_without_leader(engine: Engine) -> Iterator[str]:
     elif names:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         yield f"{len(names)} partitions have no leader: their records wait ({', '.join(names[:NAMED])}{more})"
+
+
+def _coordinators(engine: Engine, now: float) -> Iterator[str]:
+    """Those whose answers are errors, and those that do not answer, while a call of a transaction waits for them."""
+    transactions = engine.transactions
+    for each in () if transactions is None else retried(transactions.coordinators.all):
+        since, trouble = each.troubled_since, each.trouble
+        if since is not None and trouble is not None and now - since >= COORDINATOR_IS_SLOW:
+            name = printable(each.of, LONGEST_REASON)
+            yield f"the coordinator of {name} has not done a request for {_seconds(now - since)}: {_reason(trouble)}"
 
 
 def _calls_that_wait(engine: Engine) -> Iterator[str]:

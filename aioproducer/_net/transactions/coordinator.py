@@ -67,12 +67,21 @@ class Coordinator:
         self.contact = contact or Contact(log_of(session.config.client_id), logging.DEBUG)
         # The error of the newest request while it has no answer.
         self.trouble: KafkaError | None = None
+        # The time of the first one, while a request goes on.
+        self.troubled_since: float | None = None
 
     async def settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Reply:
         """Repeat the request until an answer is final. `attempt` makes one attempt, and returns its code.
 
         Raises ProtocolError if the coordinator lacks the API version, and StateError if the producer was closed.
         """
+        try:
+            return await self._settle(request, attempt)
+        finally:
+            # One that goes on beside it says so with its next error.
+            self.troubled_since = None
+
+    async def _settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Reply:
         failures = busy = lost = undecided = 0
         confirmed = False
         while True:
@@ -101,7 +110,7 @@ class Coordinator:
             answer = Answer.LOOK_UP if code is None else judge(asked, code)
             if code:
                 self.trouble = error_of(Reply(self.name, answer, asked, code, lost, undecided))
-            self._log_trouble(request)
+            self._note_trouble(request)
             if answer is Answer.BUSY:
                 await anyio.sleep(BUSY.after(busy, self.session.rng))
                 busy += 1
@@ -125,8 +134,10 @@ class Coordinator:
     def _is_connected(self) -> bool:
         return self.connection is not None and not self.connection.closed
 
-    def _log_trouble(self, request: Request) -> None:
+    def _note_trouble(self, request: Request) -> None:
         if self.trouble is not None:
+            if self.troubled_since is None:
+                self.troubled_since = self.session.loop.time()
             log_of(self.session.config.client_id).debug("%s for %s: %s", request.value, self.of, self.trouble)
 
     @property

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from aioproducer._wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 
 DEFAULT_INTERVAL: Final = 300.0
+# The shortest one that Kafka lets its operators set. A push takes up to 2 ms of the event loop.
+LEAST_INTERVAL: Final = 0.1
 # Alone, each of them stands for all metrics. Brokers send "*"; the protocol says "".
 ALL_METRICS: Final = (("",), ("*",))
 NO_COMPRESSION: Final = 0
@@ -57,5 +59,5 @@ class Subscription:
 
 
 def interval_of(milliseconds: int) -> float:
-    """The interval in seconds; one that cannot be is that of Kafka's default."""
-    return milliseconds / 1000 if milliseconds > 0 else DEFAULT_INTERVAL
+    """The interval in seconds; one that cannot be is that of Kafka's default, and one that is too short the least."""
+    return max(milliseconds / 1000, LEAST_INTERVAL) if milliseconds > 0 else DEFAULT_INTERVAL

@@ -124,6 +124,22 @@ METADATA: Final = (
         "tests/scenarios/test_d_cluster.py::test_d12_two_brokers_swap_their_addresses",
     ),
     _mutant(
+        "short-troubles-of-coordinators-are-told",
+        "_net/observing/condition.py",
+        "COORDINATOR_IS_SLOW = 1.0\n",
+        "COORDINATOR_IS_SLOW = 0.0\n",
+        "health() has a problem while a transaction waits a moment for the end of the last one.",
+        "tests/simulation/observing/test_coordinators.py",
+    ),
+    _mutant(
+        "troubles-of-coordinators-do-not-end",
+        "_net/transactions/coordinator.py",
+        "            self.troubled_since = None\n\n    async def _settle",
+        "            pass\n\n    async def _settle",
+        "health() names a coordinator for ever whose request was given up by an abort.",
+        "tests/simulation/observing/test_coordinators.py",
+    ),
+    _mutant(
         "partitions-without-a-leader-are-no-problem",
         "_net/observing/condition.py",
         "if queue.node is nowhere and queue.queue\n",

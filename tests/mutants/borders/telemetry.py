@@ -51,6 +51,14 @@ TELEMETRY: Final = (
         "tests/state/telemetry/test_schedule.py",
     ),
     _mutant(
+        "pushes-as-often-as-told",
+        "_state/telemetry/subscription.py",
+        "    return max(milliseconds / 1000, LEAST_INTERVAL) if",
+        "    return milliseconds / 1000 if",
+        "A broker that asks for metrics each millisecond keeps the event loop busy.",
+        "tests/state/telemetry/test_schedule.py",
+    ),
+    _mutant(
         "star-is-a-prefix",
         "_state/telemetry/subscription.py",
         'ALL_METRICS: Final = (("",), ("*",))\n',

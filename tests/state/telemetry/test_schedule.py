@@ -81,6 +81,15 @@ def test_an_interval_that_cannot_be(milliseconds: int) -> None:
     assert next_of(schedule) == (Move.PUSH, NOW + 300.0)
 
 
+@pytest.mark.parametrize(("milliseconds", "interval"), [(1, 0.1), (99, 0.1), (100, 0.1), (101, 0.101)])
+def test_an_interval_that_is_too_short(milliseconds: int, interval: float) -> None:
+    """It counts as the shortest one that Kafka lets operators set: a push a millisecond would fill the event loop."""
+    schedule = subscribed(push_interval_ms=milliseconds)
+    assert next_of(schedule) == (Move.PUSH, NOW + interval)
+    assert schedule.pushed(0, 200.0)
+    assert next_of(schedule) == (Move.PUSH, 200.0 + interval)
+
+
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE])
 def test_an_outdated_subscription_is_asked_for_at_once(code: int) -> None:
     """Within a second of the last request for it, when that second is over."""
