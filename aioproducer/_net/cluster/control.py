@@ -90,6 +90,7 @@ class Control:
         """The connection, opened if there is none; raises the error of the last broker that was tried."""
         former = self._failure
         async with self.dialing:
+            self._leave_a_muted_one()
             if not self.is_connected or self._waits_for_an_optional_answer():
                 if self._failure is not None and self._failure is not former:
                     raise copy.copy(self._failure)
@@ -104,6 +105,16 @@ class Control:
     def _waits_for_an_optional_answer(self) -> bool:
         """Whether a request would wait behind one that may get no answer. The sender of that one closes the connection."""
         return self.connection is not None and self.connection.has_optional
+
+    def _leave_a_muted_one(self) -> None:
+        """The broker reads nothing from a connection whose metrics it throttles: a request would be late, or get no answer."""
+        connection = self.connection
+        if (
+            connection is not None
+            and connection.muted_until > self.session.loop.time()
+            and not connection.in_flight
+        ):
+            self.close()
 
     async def _dial_one(self) -> Connection:
         told: KafkaError = BrokerUnavailableError("the metadata has no broker")

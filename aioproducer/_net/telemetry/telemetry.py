@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import uuid
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -39,7 +40,7 @@ LAST_PUSH_LIMIT: Final = 1.0
 LOOK_AGAIN: Final = 0.05
 _END_OF_THE_PROGRAM = (KeyboardInterrupt, SystemExit)
 
-R = TypeVar("R", bound="tuple[Any, ...]")
+R = TypeVar("R", GetTelemetrySubscriptionsResponse, PushTelemetryResponse)
 
 
 def is_spoken_over(connection: Connection | None) -> bool:
@@ -65,14 +66,16 @@ class Telemetry:
         self.schedule = Schedule(self.loop.time())
         # The wall clock at the start of the producer.
         age = self.loop.time() - began_at
-        self.started_ns = engine.wall_ms() * 1_000_000 - round(age * 1e9)
+        started_ns = engine.wall_ms() * 1_000_000 - round(age * 1e9)
         # The counters at that time: 0, but for a producer that was started before.
-        self.at_start = counted_before or Reading(at=began_at, wall_ns=self.started_ns)
+        self.at_start = counted_before or Reading(at=began_at, wall_ns=started_ns)
         self.ledger = Ledger(self.at_start)
         self.resource = resource_of(engine.config.transactional_id, engine.config.client_rack)
         self.wakeup = Wakeup(self.loop)
         self.waiters: list[asyncio.Future[None]] = []
         self.has_ended = False
+        # No request before this time: the broker throttles this client.
+        self.muted_until = -math.inf
         self._is_closing = False
         self._has_told_of_size = False
 
@@ -90,8 +93,9 @@ class Telemetry:
 
     async def _next(self) -> None:
         connection = self._connection()
-        if self.loop.time() < self.schedule.at:
-            self.wakeup.by(self.schedule.at)
+        due_at = max(self.schedule.at, self.muted_until)
+        if self.loop.time() < due_at:
+            self.wakeup.by(due_at)
             await self.wakeup.wait()
         elif connection is None:
             await self.wakeup.wait()
@@ -173,14 +177,23 @@ class Telemetry:
         limit = self.engine.config.request_timeout_ms / 1000
         name = api_of(response_type).name
         try:
-            return await optional_answer_to(connection, message, response_type, timeout=limit)
+            answer: R = await optional_answer_to(connection, message, response_type, timeout=limit)
         except TimeoutError:
             self.log.debug("broker %s did not answer %s within %g s", connection.broker, name, limit)
         except KafkaError as error:
             self.log.debug("no answer to %s: %s", name, error)
+        else:
+            self._heed_throttling(connection, answer.throttle_time_ms)
+            return answer
         finally:
             self._leave(connection)
         return None
+
+    def _heed_throttling(self, connection: Connection, milliseconds: int) -> None:
+        """The broker reads nothing from this connection for so long: `engine.control` opens another one for what is due."""
+        if milliseconds > 0:
+            connection.mute(milliseconds / 1000)
+            self.muted_until = connection.muted_until
 
     def _leave(self, connection: Connection) -> None:
         """Have a new connection made in place of one that ended; close one whose place was taken meanwhile."""
@@ -193,6 +206,7 @@ class Telemetry:
 
     def _payload(self, subscription: Subscription) -> Payload | None:
         interval = self.ledger.interval(reading_of(self.engine))
+        self.at_start = self.at_start.before(interval.after)
         standard = list(
             metrics_of(interval, self.at_start, is_delta=subscription.is_delta, wants=subscription.wants)
         )
@@ -234,7 +248,7 @@ class Telemetry:
             raise ValueError(complaint)
         point = metric.point(
             value,
-            self.started_ns,
+            self.at_start.wall_ns,
             interval.before.wall_ns,
             interval.after.wall_ns,
             is_delta=subscription.is_delta,

@@ -61,6 +61,12 @@ class Reading:
     def _attributes_of_topics(self) -> Mapping[str, Attributes]:
         return {topic: (("topic", topic),) for topic in self.topics}
 
+    def before(self, later: Reading) -> Reading:
+        """The same reading, at a time of the wall clock that is not after the later one: the clock may have been set back."""
+        if self.wall_ns <= later.wall_ns:
+            return self
+        return attrs.evolve(self, wall_ns=max(0, later.wall_ns - round((later.at - self.at) * 1e9)))
+
     def with_largest_of(self, former: Reading) -> Reading:
         """The same reading, where `former` was not taken: its largest values count as well."""
         return attrs.evolve(
@@ -97,7 +103,7 @@ class Ledger:
         """The interval that ends with this reading. It counts as pushed until `refused()`: nothing is pushed twice."""
         if self._refused is not None:
             reading, self._refused = reading.with_largest_of(self._refused), None
-        self._former, self.base = self.base, reading
+        self._former, self.base = self.base.before(reading), reading
         return Interval(self._former, reading)
 
     def refused(self) -> None:

@@ -53,7 +53,9 @@ class RegisteredMetric:
             raise ValueError(f"a sum cannot go back: it was {former}, then {total}")
         if is_delta:
             return Point(total - former, before_ns, now_ns, self.attributes)
-        return Point(total, started_ns if self._since_ns is None else self._since_ns, now_ns, self.attributes)
+        since_ns = started_ns if self._since_ns is None else self._since_ns
+        # The wall clock may have been set back.
+        return Point(total, min(since_ns, now_ns), now_ns, self.attributes)
 
     def begin(self) -> None:
         """A push begins: all before it was taken."""

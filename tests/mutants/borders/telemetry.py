@@ -59,6 +59,22 @@ TELEMETRY: Final = (
         "tests/state/telemetry/test_schedule.py",
     ),
     _mutant(
+        "metadata-waits-behind-throttled-metrics",
+        "_net/cluster/control.py",
+        "            self._leave_a_muted_one()\n",
+        "",
+        "A broker that throttles metrics holds up each metadata request for as long, and then counts as unreachable.",
+        "tests/simulation/telemetry/test_telemetry.py",
+    ),
+    _mutant(
+        "throttled-metrics-go-on",
+        "_net/telemetry/telemetry.py",
+        "        due_at = max(self.schedule.at, self.muted_until)\n",
+        "        due_at = self.schedule.at\n",
+        "A producer sends metrics to a broker that has throttled them.",
+        "tests/simulation/telemetry/test_telemetry.py",
+    ),
+    _mutant(
         "star-is-a-prefix",
         "_state/telemetry/subscription.py",
         'ALL_METRICS: Final = (("",), ("*",))\n',

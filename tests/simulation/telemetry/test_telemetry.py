@@ -125,6 +125,21 @@ async def test_the_ratio_without_compression(world: World) -> None:
 
 
 @scenario(runs=1, telemetry=True)
+async def test_the_wall_clock_is_set_back(world: World) -> None:
+    """The interval keeps its length, and no value ends before it began: receivers would refuse it."""
+    producer = await subscribed(world)
+    producer.register_metric("mine.sum", lambda: 7, kind="sum")
+    await first_push(world)
+    world.loop.set_wall(-3_600_000)
+    await push_number(world, 3)
+    for push in world.kafka.pushes[1:]:
+        (lasted,) = {metric.time_ns - metric.start_ns for metric in push.metrics}
+        assert lasted / 1e9 == pytest.approx(INTERVAL, abs=SOON)
+    await producer.close()
+    no_warnings(world)
+
+
+@scenario(runs=1, telemetry=True)
 async def test_metrics_are_selected_by_prefix(world: World) -> None:
     """Only those whose names begin as requested are pushed, of the application as well."""
     producer = await subscribed(world, NAME + "record.", "mine.a")
@@ -446,6 +461,30 @@ async def test_a_receiver_that_hangs_delays_no_metadata(world: World, api: str, 
         health = producer.health()
         assert (health.brokers_unreachable, health.ready, health.problems) == (0, True, ())
         await asyncio.sleep(7)
+    await producer.close()
+    assert world.lines(level=logging.WARNING) == []
+
+
+@pytest.mark.parametrize("api", APIS)
+@scenario(runs=2, telemetry=True)
+async def test_throttled_metrics_delay_no_metadata(world: World, api: str) -> None:
+    """A broker that throttles a client reads nothing from the connection: metadata takes another one, metrics wait."""
+    world.kafka.subscribe_metrics(["*"], 10_000)
+    throttled = world.kafka.faults.throttle(100_000, api=api, times=1)
+    producer = await stage(world)
+    await asyncio.sleep(2 if api == APIS[0] else 1.5 * INTERVAL + SOON)
+    assert throttled.hits == 1
+    before, since = len(asked(world)), world.now
+    world.kafka.create_topic("later", 1)
+    await producer.partitions_for("later")
+    assert world.now - since < SOON
+    health = producer.health()
+    assert (health.brokers_unreachable, health.ready, health.problems) == (0, True, ())
+    assert producer.stats().connections[-1].throttle_seconds == pytest.approx(100)
+    await asyncio.sleep(80)
+    assert len(asked(world)) == before
+    await asyncio.sleep(25)
+    assert len(asked(world)) > before
     await producer.close()
     assert world.lines(level=logging.WARNING) == []
 

@@ -205,3 +205,14 @@ def test_a_refusal_without_a_push_changes_nothing() -> None:
     ledger.refused()
     ledger.refused()
     assert ledger.interval(after(sent=2)).before == before()
+
+
+@pytest.mark.parametrize("back", [0, 3600, 10**10])
+def test_sums_since_the_start_beside_a_clock_that_is_set_back(back: int) -> None:
+    """The start is as long ago as it was; the least time of a point is 0."""
+    second = 10**9
+    start = Reading(at=90.0, wall_ns=5000 * second)
+    later = Reading(at=110.0, wall_ns=(5020 - back) * second if back < 5000 else second)
+    known = start.before(later)
+    assert later.wall_ns - known.wall_ns == min(20 * second, later.wall_ns)
+    assert (known.at, known.before(later)) == (start.at, known)

@@ -138,7 +138,8 @@ def test_a_sum_that_goes_back_begins_again() -> None:
     with pytest.raises(ValueError, match="a sum cannot go back: it was 10, then 4"):
         pushed(metric, 4, now_ns=40)
     assert pushed(metric, 6).value == 2
-    assert pushed(metric, 7, is_delta=False) == Point(7, 40, 30)
+    assert pushed(metric, 7, is_delta=False, now_ns=50) == Point(7, 40, 50)
+    assert pushed(metric, 8, is_delta=False, now_ns=30) == Point(8, 30, 30), "the wall clock was set back"
 
 
 @pytest.mark.parametrize("is_unregistered", [False, True])
