@@ -48,6 +48,12 @@ async def shell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     await reader.read(1)
 
 
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A program that sends back what it gets."""
+    while data := await reader.read(1000):
+        writer.write(data)
+
+
 @asynccontextmanager
 async def listening(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """The port of a program."""
@@ -70,6 +76,7 @@ PROGRAMS = [
     (silent, "never answered"),
     (closing, "closed without an answer"),
     (shell, "another protocol than Kafka"),
+    (echo, "another protocol than Kafka"),
 ]
 
 

@@ -173,6 +173,27 @@ async def test_the_worker_delivers_before_it_ends(embedded_kafka: EmbeddedKafka,
     assert [record.value for record in embedded_kafka.records("ticks")] == [b"tick 0"]
 
 
+async def test_the_worker_ends_while_its_records_wait(embedded_kafka: EmbeddedKafka) -> None:
+    """Kafka tells no topics: the call that waits for them does not hold the end up beyond the grace period."""
+    held = embedded_kafka.faults.delay(api="Metadata", before=True, times=None)
+    async with started(embedded_kafka, example("deploy/worker.py")) as process:
+        await held.reached()
+        process.send_signal(signal.SIGTERM)
+        done = await ended(process)
+    assert (done.code, done.output) == (0, "")
+    assert "closed: CloseReport(delivered=0, not_written=0, unknown=0" in done.errors
+
+
+async def test_the_worker_tells_the_error_that_ends_it(embedded_kafka: EmbeddedKafka) -> None:
+    """Without a signal: the exit code is 1, and what was sent before is delivered."""
+    embedded_kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Metadata", topic="ticks", times=None)
+    async with started(embedded_kafka, example("deploy/worker.py")) as process:
+        done = await ended(process)
+    assert (done.code, done.output) == (1, "")
+    assert "the work has failed" in done.errors
+    assert "TOPIC_AUTHORIZATION_FAILED" in done.errors or "not authorized" in done.errors
+
+
 async def test_the_worker_tells_losses(
     embedded_kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,8 @@ _NO_TLS = (
     "PACKET_LENGTH_TOO_LONG",
     "RECORD_LAYER_FAILURE",
     "UNEXPECTED_EOF_WHILE_READING",
+    # The greeting of a client in place of that of a server: the port sends back what it gets.
+    "UNEXPECTED_MESSAGE",
     "UNKNOWN_PROTOCOL",
     "WRONG_VERSION_NUMBER",
 )
