@@ -190,7 +190,7 @@ class Telemetry:
         return None
 
     def _heed_throttling(self, connection: Connection, milliseconds: int) -> None:
-        """The broker reads nothing from this connection for so long: `engine.control` opens another one for what is due."""
+        """The broker reads nothing from this connection for so long: `engine.control` opens another one when it needs one."""
         if milliseconds > 0:
             connection.mute(milliseconds / 1000)
             self.muted_until = connection.muted_until
