@@ -185,7 +185,7 @@ async def test_the_worker_ends_while_its_records_wait(embedded_kafka: EmbeddedKa
 
 
 async def test_the_worker_tells_the_error_that_ends_it(embedded_kafka: EmbeddedKafka) -> None:
-    """Without a signal: the exit code is 1, and what was sent before is delivered."""
+    """Without a signal: the exit code is 1, and the log has the error."""
     embedded_kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Metadata", topic="ticks", times=None)
     async with started(embedded_kafka, example("deploy/worker.py")) as process:
         done = await ended(process)

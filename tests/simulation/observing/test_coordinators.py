@@ -22,7 +22,7 @@ def _told(producer: Producer[Any, Any]) -> list[str]:
 @pytest.mark.parametrize("api", ["FindCoordinator", "InitProducerId"])
 @pytest.mark.parametrize("how", ["COORDINATOR_NOT_AVAILABLE", "silence"])
 def test_no_producer_id(api: str, how: str) -> None:
-    """`init_transactions()` goes on when its caller has left: the reason is told until it has ended."""
+    """`init_transactions()` goes on when its caller has left: `health()` has the reason until it ends."""
 
     async def play(world: World) -> None:
         fault = (
