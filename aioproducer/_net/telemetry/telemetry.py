@@ -70,7 +70,6 @@ class Telemetry:
         # The counters at that time: 0, but for a producer that was started before.
         self.at_start = counted_before or Reading(at=began_at, wall_ns=started_ns)
         self.ledger = Ledger(self.at_start)
-        self.resource = resource_of(engine.config.transactional_id, engine.config.client_rack)
         self.wakeup = Wakeup(self.loop)
         self.waiters: list[asyncio.Future[None]] = []
         self.has_ended = False
@@ -211,12 +210,18 @@ class Telemetry:
             metrics_of(interval, self.at_start, is_delta=subscription.is_delta, wants=subscription.wants)
         )
         registered = list(self._read_registered(subscription, interval))
-        payload = payload_of(subscription, self.resource, SCOPE, standard, registered)
+        payload = payload_of(subscription, self._resource(), SCOPE, standard, registered)
         if payload is None or (registered and not payload.has_registered):
             self._log_size(subscription, payload)
         if payload is not None and not payload.has_registered:
             self.registered().refused()
         return payload
+
+    def _resource(self) -> Attributes:
+        # init_transactions() may change the id.
+        transactions = self.engine.transactions
+        transactional_id = None if transactions is None else transactions.transactional_id
+        return resource_of(transactional_id, self.engine.config.client_rack)
 
     def _log_size(self, subscription: Subscription, payload: Payload | None) -> None:
         if not self._has_told_of_size:

@@ -113,6 +113,18 @@ async def test_the_resource_names_the_transactional_id_and_the_rack(world: World
 
 
 @scenario(runs=1, telemetry=True)
+async def test_the_resource_follows_the_transactional_id(world: World) -> None:
+    """The metrics after `init_transactions()` with another id are those of that one."""
+    producer = await subscribed(world, transactional_id="orders")
+    await first_push(world)
+    await producer.init_transactions("invoices")
+    await push_number(world, 2)
+    await producer.close()
+    ids = [push.content.resource for push in world.kafka.pushes]
+    assert ids == [{"transactional_id": "orders"}] + 2 * [{"transactional_id": "invoices"}]
+
+
+@scenario(runs=1, telemetry=True)
 async def test_the_ratio_without_compression(world: World) -> None:
     """It is 1, as in the metrics of Java; in an interval without a batch there is none."""
     producer = await subscribed(world)
