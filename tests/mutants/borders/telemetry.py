@@ -75,6 +75,22 @@ TELEMETRY: Final = (
         "tests/simulation/telemetry/test_telemetry.py",
     ),
     _mutant(
+        "intervals-turn-around",
+        "_state/telemetry/readings.py",
+        "        self._former, self.base = self.base.before(reading), reading\n",
+        "        self._former, self.base = self.base, reading\n",
+        "After the wall clock was set back, the values of a push end before they begin.",
+        "tests/simulation/telemetry/test_telemetry.py::test_the_wall_clock_is_set_back",
+    ),
+    _mutant(
+        "metrics-of-a-former-id",
+        "_net/telemetry/telemetry.py",
+        "None if transactions is None else transactions.transactional_id\n",
+        "self.engine.config.transactional_id\n",
+        "The metrics of a producer that has changed its transactional id are pushed under the former one.",
+        "tests/simulation/telemetry/test_telemetry.py",
+    ),
+    _mutant(
         "star-is-a-prefix",
         "_state/telemetry/subscription.py",
         'ALL_METRICS: Final = (("",), ("*",))\n',
