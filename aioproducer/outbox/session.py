@@ -168,6 +168,8 @@ class Session:
         for row in self._flight.unsent(rows, are_last=len(rows) < limit):
             if self._flight.failed or self._signals.stopping:
                 break
+            # The process may have stood still since the row before.
+            await self._check_lock()
             await self._send(row)
         return len(rows) == limit
 

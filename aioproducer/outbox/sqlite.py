@@ -51,7 +51,8 @@ class SqliteStore:
                 f"path={self._path!r:.80} is not a file: a relay has connections of its own to the database"
             )
         self._table = quoted_table(table)
-        self._lock_path = f"{self._path}.{table}.relay"
+        # SQLite takes names that differ in upper and lower case for the same.
+        self._lock_name = f"{table.lower().removeprefix('main.')}.relay"
         columns = ", ".join(f'"{name}"' for name in COLUMNS)
         self._insert = f"INSERT INTO {self._table} ({columns}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608  # the name is checked
         self._select = (
@@ -129,7 +130,7 @@ class SqliteStore:
 
     def _used(self) -> _Place:
         if self._place is None:
-            self._place = _Place(self._path, self._lock_path)
+            self._place = _Place(self._path, self._lock_name)
         return self._place
 
 
@@ -139,14 +140,15 @@ class _Place:
     A later one has its own: it cannot take the lock before this one has given it back.
     """
 
-    def __init__(self, path: str, lock_path: str) -> None:
-        self._path = path
-        self._lock_path = lock_path
+    def __init__(self, path: str, lock_name: str) -> None:
+        self._given_path = path
+        self._lock_name = lock_name
         self._executor = ThreadPoolExecutor(1, "aioproducer outbox")
         # Of the thread.
         self._lock: sqlite3.Connection | None = None
         self._connection: sqlite3.Connection | None = None
         self._version: int | None = None
+        self._used_path = ""
         # The files that the connections have opened: another one may have got their name since.
         self._files: dict[str, _File | None] = {}
 
@@ -176,11 +178,13 @@ class _Place:
     def acquire(self) -> bool:
         """Take the lock; False once after a file was removed or replaced."""
         if self._lock is not None:
-            if all(_file_of(path) == file for path, file in self._files.items()):
+            is_same = os.path.realpath(self._given_path) == self._used_path
+            if is_same and all(_file_of(path) == file for path, file in self._files.items()):
                 return True
             self._close()
             return False
-        lock = sqlite3.connect(self._lock_path, timeout=0, isolation_level=None, check_same_thread=False)
+        lock_path = f"{self._path()}.{self._lock_name}"
+        lock = sqlite3.connect(lock_path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
@@ -189,14 +193,15 @@ class _Place:
                 raise
             return False
         self._lock = lock
-        self._files[self._lock_path] = _file_of(self._lock_path)
+        self._files[lock_path] = _file_of(lock_path)
         return True
 
     def opened(self) -> sqlite3.Connection:
         """The connection to the database."""
         if self._connection is None:
+            path = self._path()
             connection = sqlite3.connect(
-                self._path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
+                path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
             )
             # Text of a row that is no UTF-8 must not keep the others from being read: its record is refused.
             connection.text_factory = _readable
@@ -208,8 +213,14 @@ class _Place:
                 connection.close()
                 raise
             self._connection = connection
-            self._files[self._path] = _file_of(self._path)
+            self._files[path] = _file_of(path)
         return self._connection
+
+    def _path(self) -> str:
+        """The file has one lock, whatever names and links lead to it."""
+        if not self._used_path:
+            self._used_path = os.path.realpath(self._given_path)
+        return self._used_path
 
     def read(self, select: str, skipped: str, limit: int) -> list[Row]:
         """The rows that this statement selects."""
@@ -231,6 +242,7 @@ class _Place:
         connection, self._connection = self._connection, None
         lock, self._lock = self._lock, None
         self._files.clear()
+        self._used_path = ""
         try:
             if connection is not None:
                 connection.close()

@@ -17,7 +17,8 @@ from aioproducer._state.admission.ready import ReadyRecord
 from aioproducer.config import topic_problem
 from aioproducer.errors import ConfigurationError, KafkaError, RecordError
 from aioproducer.outcome import Outcome
-from aioproducer.outlets.letters import Letter, letter_of, outcome_of
+from aioproducer.outlets.kept import kept, kept_headers, readable_again
+from aioproducer.outlets.letters import Letter, letter_of, outcome_of, shown
 from aioproducer.outlets.rule import is_of_the_record
 from aioproducer.outlets.sent_record import SentRecord
 from aioproducer.producer import Producer
@@ -28,8 +29,8 @@ __all__ = ["DeadLetters"]
 K = TypeVar("K", bound=Any, default=Any)
 V = TypeVar("V", bound=Any, default=Any)
 
-# Headers of each record of a call: a list of them, each with pairs.
-_DEEPEST: Final = 3
+# The place of the headers among the positional arguments.
+_HEADERS_AT: Final = 5
 
 TopicOf = Callable[[Record[Any, Any]], str]
 
@@ -133,11 +134,13 @@ class DeadLetters(Generic[K, V]):
 
     def send_by(self, producer: Producer[Any, Any], *arguments: Any) -> SentRecord:
         """Send a record by this producer, with the positional arguments of a `send()`."""
-        return SentRecord(self, producer, _record(arguments)).send(*arguments)
+        once = _readable_again(arguments)
+        return SentRecord(self, producer, _record(once)).send(*once)
 
     def send_nowait_by(self, producer: Producer[Any, Any], *arguments: Any) -> SentRecord:
         """The same of a `send_nowait()`."""
-        return SentRecord(self, producer, _record(arguments)).send_nowait(*arguments)
+        once = _readable_again(arguments)
+        return SentRecord(self, producer, _record(once)).send_nowait(*once)
 
     def takes(self, error: KafkaError) -> bool:
         """True when a record that failed with this error is set aside."""
@@ -181,7 +184,7 @@ class DeadLetters(Generic[K, V]):
 
     def count(self, topic: object) -> None:
         """A dead letter of a record for this topic is written."""
-        self.producer._count_dead_letter(str(topic))  # noqa: SLF001
+        self.producer._count_dead_letter(shown(topic))  # noqa: SLF001
 
     def _letter(
         self,
@@ -216,6 +219,12 @@ async def _metadata_of(sent: SentRecord) -> RecordMetadata:
         raise
 
 
+def _readable_again(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The positional arguments of a `send()`, whose headers the dead letter reads as well."""
+    before, headers, behind = arguments[:_HEADERS_AT], arguments[_HEADERS_AT], arguments[_HEADERS_AT + 1 :]
+    return (*before, readable_again(headers), *behind)
+
+
 def _record(arguments: tuple[Any, ...]) -> Record[Any, Any]:
     topic, value, key, partition, timestamp, headers, *_ = arguments
     return Record(
@@ -226,26 +235,6 @@ def _record(arguments: tuple[Any, ...]) -> Record[Any, Any]:
         timestamp=timestamp,
         headers=kept_headers(headers),
     )
-
-
-def kept(data: Any) -> Any:
-    """Bytes that the caller may change later are copied, as at acceptance."""
-    if isinstance(data, bytearray | memoryview):
-        try:
-            return bytes(data)
-        except ValueError:
-            return data
-    return data
-
-
-def kept_headers(headers: Any, depth: int = _DEEPEST) -> Any:
-    """The same of headers: their list or mapping is copied, and their values."""
-    kind = type(headers)
-    if kind is dict:
-        return {name: kept(value) for name, value in headers.items()}
-    if depth and (kind is list or kind is tuple):
-        return kind(kept_headers(each, depth - 1) for each in headers)
-    return kept(headers)
 
 
 def _name(topic: object) -> str | None:

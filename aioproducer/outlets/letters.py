@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -14,7 +14,7 @@ from aioproducer.errors import KafkaError, RecordTooLargeError, text_of
 from aioproducer.outcome import Outcome
 from aioproducer.records import MOST_HEADERS
 
-__all__ = ["Letter", "letter_of"]
+__all__ = ["Letter", "letter_of", "outcome_of", "shown"]
 
 PREFIX: Final = "aioproducer."
 MOST_OF_A_VALUE: Final = 65_536
@@ -51,7 +51,7 @@ def letter_of(
     is_too_large = isinstance(error, RecordTooLargeError)
     own_value, of_value = _part("value", value, most, is_too_large=is_too_large)
     own_key, of_key = _part("key", key, most)
-    facts: PlainHeaders = [(f"{PREFIX}topic", _text(topic, MOST_OF_AN_ERROR))]
+    facts: PlainHeaders = [(f"{PREFIX}topic", _text(topic))]
     if partition is not None:
         facts.append((f"{PREFIX}partition", _text(partition)))
     if timestamp is not None:
@@ -79,7 +79,7 @@ def _part(
     plain = _bytes(data)
     if plain is None:
         facts.append((f"{PREFIX}{name}.repr", type(data).__name__.encode()))
-        plain = _text(_repr(data))
+        plain = _encoded(shown(data, repr))
     if is_too_large or len(plain) > most:
         facts.append((f"{PREFIX}{name}.bytes", _text(len(plain))))
     return plain[:most], facts
@@ -94,25 +94,39 @@ def _bytes(data: Any) -> bytes | None:
         return None
 
 
-def _repr(data: Any) -> str:
+def shown(thing: object, show: Callable[[object], str] = str) -> str:
+    """The text of an object that may be the fault of its record."""
     try:
-        return repr(data)
+        return show(thing)
     except END_OF_THE_PROGRAM:
         raise
     except BaseException as error:  # noqa: BLE001  # an object of the user's
-        return f"<{type(data).__name__}: repr() raised {type(error).__name__}>"
+        return f"<{type(thing).__name__}: {show.__name__}() raised {type(error).__name__}>"
 
 
-def _text(text: object, most: int | None = None) -> bytes:
-    found = str(text).encode(errors="backslashreplace")
-    if most is None or len(found) <= most:
+def _text(thing: object, most: int = MOST_OF_AN_ERROR) -> bytes:
+    return _cut(_encoded(shown(thing)), most)
+
+
+def _encoded(text: str) -> bytes:
+    # A class of the user's may have another `encode`.
+    return str.encode(text, errors="backslashreplace")
+
+
+def _cut(found: bytes, most: int) -> bytes:
+    if len(found) <= most:
         return found
     # Not in the middle of a character: readers decode it.
     return found[:most].decode(errors="ignore").encode()
 
 
 def _milliseconds(timestamp: object) -> object:
-    return int(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp
+    try:
+        return int(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp
+    except END_OF_THE_PROGRAM:
+        raise
+    except BaseException:  # noqa: BLE001  # a moment that has no number, or an object of the user's
+        return timestamp
 
 
 def _fitting(headers: Any, most: int) -> PlainHeaders:
@@ -130,16 +144,17 @@ def _fitting(headers: Any, most: int) -> PlainHeaders:
 
 
 def _pairs(headers: Any) -> list[Any]:
+    """The items, up to one that cannot be read."""
+    found: list[Any] = []
     try:
-        return _listed(headers.items() if hasattr(headers, "items") else headers)
+        items = headers.items() if hasattr(headers, "items") else headers
+        for pair in islice(items, MOST_HEADERS) if isinstance(items, Iterable) else ():
+            found.append(pair)  # noqa: PERF402  # those before an exception are kept
     except END_OF_THE_PROGRAM:
         raise
-    except BaseException:  # noqa: BLE001  # an object of the user's
-        return []
-
-
-def _listed(headers: Any) -> list[Any]:
-    return list(islice(headers, MOST_HEADERS)) if isinstance(headers, Iterable) else []
+    except BaseException:  # noqa: BLE001, S110  # an object of the user's
+        pass
+    return found
 
 
 def _is_text(name: str) -> bool:

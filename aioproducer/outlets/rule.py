@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from aioproducer._wire.error_codes import ErrorCode
@@ -15,12 +16,15 @@ OF_THE_RECORD: Final = frozenset(
     {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD}
 )
 
+# Raised by code of the user's, which may need more than the record: OSError has those of connections and time-outs.
+_OUTSIDE: Final = (OSError, MemoryError, asyncio.CancelledError)
+
 
 def is_of_the_record(error: BaseException) -> bool:
     """True for an error that the same record would meet each time; never for one with an unknown outcome.
 
-    An error that may not repeat itself is not of the record, such as that of a serializer whose registry is down. Nor is a
-    serializer that fails for all records: with credentials or a schema that its registry refuses.
+    An error that may not repeat itself is not of the record, such as that of a serializer whose registry is down, or that had no
+    connection or memory. Nor is a serializer that fails for all records: with credentials or a schema that its registry refuses.
     """
     if not isinstance(error, KafkaError) or error.outcome is not Outcome.NOT_WRITTEN or error.retriable:
         return False
@@ -41,5 +45,7 @@ def shares_a_refusal(error: BaseException | None) -> bool:
 
 
 def _is_of_all(cause: BaseException | None) -> bool:
-    """True for an error of this library that is not about one record, such as a `RegistryError`."""
-    return isinstance(cause, KafkaError) and not isinstance(cause, RecordError)
+    """True for a cause that is not about one record: a `RegistryError`, a connection, the memory, a cancelled task of a serializer."""
+    if isinstance(cause, KafkaError):
+        return not isinstance(cause, RecordError)
+    return isinstance(cause, _OUTSIDE)

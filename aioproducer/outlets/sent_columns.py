@@ -11,7 +11,7 @@ from aioproducer._net.accepting.arrow import is_arrow, listed_times
 from aioproducer._net.accepting.columns import BulkCall, taken_over
 from aioproducer._state.admission.checking import checked_topic
 from aioproducer.errors import KafkaError, StateError
-from aioproducer.outlets.dead_letters import kept, kept_headers
+from aioproducer.outlets.kept import kept, kept_headers
 from aioproducer.outlets.sent_record import SentRecord
 from aioproducer.records import Record
 

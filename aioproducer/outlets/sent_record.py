@@ -134,7 +134,7 @@ class SentRecord:
             return self._letter.result()
         error = copy(self._error)
         if self._letter_error is not None:
-            error.add_note(f"its dead letter was not written: {text_of(self._letter_error)}")
+            error.add_note(_note_of(self._letter_error))
         raise error
 
     # -- for the other parts of this package
@@ -381,6 +381,13 @@ class SentRecord:
                 "a record was neither written nor set aside, and the program never read its outcome: %s",
                 error,
             )
+
+
+def _note_of(error: BaseException) -> str:
+    """The note about a dead letter in the error of its record."""
+    is_unknown = isinstance(error, KafkaError) and error.outcome is Outcome.UNKNOWN
+    found = "may not be written" if is_unknown else "was not written"
+    return f"its dead letter {found}: {text_of(error)}"
 
 
 def _limit_of(timeout: Any) -> float | None:

@@ -30,6 +30,8 @@ __all__ = ["Encoder", "Place", "RegistrySerializer", "T_contra", "referred_texts
 # A serializer takes any objects, unless their type is given.
 T_contra = TypeVar("T_contra", contravariant=True, default=Any)
 
+# A registry may tell new references without an end.
+_MOST_REFERENCES: Final = 1_000
 # Seconds between two looks at the latest version.
 _LOOK: Final = 1.0
 
@@ -269,16 +271,29 @@ class _Following:
 
 
 async def referred_texts(registry: Registry, schema: Schema) -> dict[str, str]:
-    """The texts of all schemas that a schema refers to, by their names; those without references come first."""
+    """The texts of all schemas that a schema refers to, by their names; those without references come first.
+
+    Each is asked for once, also where several refer to it, or it refers to itself.
+    """
     texts: dict[str, str] = {}
-    for reference in schema.references:
-        if reference.name not in texts:
-            found = await registry.version(reference.subject, reference.version)
-            texts = {
-                **texts,
-                **await referred_texts(registry, found.schema),
-                reference.name: found.schema.text,
-            }
+    seen: set[str] = set()
+    left = [iter(schema.references)]
+    # The names and texts of schemas whose own references are being read.
+    begun: list[tuple[str, str]] = []
+    while left:
+        reference = next((each for each in left[-1] if each.name not in seen), None)
+        if reference is None:
+            left.pop()
+            if begun:
+                name, text = begun.pop()
+                texts[name] = text
+            continue
+        seen.add(reference.name)
+        if len(seen) > _MOST_REFERENCES:
+            raise ConfigurationError(f"schema: refers to more than {_MOST_REFERENCES:,} others")
+        found = (await registry.version(reference.subject, reference.version)).schema
+        left.append(iter(found.references))
+        begun.append((reference.name, found.text))
     return texts
 
 

@@ -489,6 +489,36 @@ async def test_a_read_that_outlasts_the_lock_is_not_sent(
     assert ids(kafka) == [1]
 
 
+async def test_a_process_that_stood_still_between_two_rows(
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    table: Table,
+    store: MemoryStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another relay has the lock by then: the other rows of the page are not sent."""
+    loop = asyncio.get_running_loop()
+    time_of, stood_still = loop.time, 0.0
+    monkeypatch.setattr(loop, "time", lambda: time_of() + stood_still)
+    other = MemoryStore(table)
+
+    class Stopped(dict[str, bytes]):
+        def items(self) -> Any:
+            nonlocal stood_still
+            stood_still, table.owner = 0.2, other
+            return ()
+
+    async with Relay(producer, store, poll=0.1) as relay:
+        table.add("one", b"the topic is known")
+        await until(lambda: not table.rows)
+        first, second = table.reserve(), table.reserve()
+        table.commit(Row(first, "one", b"v", headers=Stopped(a=b"")), Row(second, "one", b"v"))
+        await until(lambda: bool(stood_still) and not relay.stats().active)
+        assert relay.stats().sent == 2
+        await other.release()
+    assert second not in ids(kafka)
+
+
 async def test_a_dead_letter_that_takes_long_keeps_the_lock(
     producer: Producer[Any, Any], table: Table, store: MemoryStore
 ) -> None:

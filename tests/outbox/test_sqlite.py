@@ -250,6 +250,23 @@ async def test_one_relay_at_a_time(path: Path) -> None:
         await store.release()
 
 
+@pytest.mark.parametrize("table", ["outbox", "OutBox", "main.outbox"])
+async def test_a_database_has_one_lock_by_any_name(
+    path: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link, a relative path, or the table in other letters: it is the same table, and one relay sends its rows."""
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    monkeypatch.chdir(path.parent)
+    first = SqliteStore(path)
+    assert await first.acquire()
+    for name in (path, link, path.name):
+        second = SqliteStore(name, table)
+        assert not await second.acquire()
+        await second.release()
+    await first.release()
+
+
 async def test_a_lock_file_that_was_removed(path: Path) -> None:
     """Another relay takes the lock of a new file: the first one has it no longer, and says so once."""
     first, second = SqliteStore(path), SqliteStore(path)

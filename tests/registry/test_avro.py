@@ -247,6 +247,56 @@ async def test_logical_types_and_named_branches(embedded: EmbeddedRegistry) -> N
         assert read_by_fastavro(schema, data)[0] == {"at": at, "either": {"n": 1}}
 
 
+@pytest.mark.parametrize("items", [lambda: iter([1, 2]), lambda: map(int, "12"), lambda: (n for n in (1, 2))])
+async def test_an_iterator_is_never_read_twice(items: Any, embedded: EmbeddedRegistry) -> None:
+    """A second attempt, for objects inside of a mapping, would find it empty, and write a record without its items."""
+    fields = [
+        {"name": "items", "type": {"type": "array", "items": "int"}},
+        {
+            "name": "home",
+            "type": {"type": "record", "name": "Home", "fields": [{"name": "street", "type": "string"}]},
+        },
+    ]
+    schema = {"type": "record", "name": "Lists", "fields": fields}
+
+    @dataclasses.dataclass
+    class Lists:
+        items: Any
+        home: Any
+
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        home = {"street": "Elm"}
+        data = await written(
+            serializer,
+            {"items": items(), "home": home},
+            Lists(items(), home),
+            Lists(items(), DataHome("Elm")),
+        )
+        assert read_by_fastavro(schema, data) == [{"items": [1, 2], "home": home}] * 3
+        with pytest.raises(TypeError, match="cannot be read twice: give a list"):
+            serializer.serialize("orders", None, {"items": items(), "home": DataHome("Elm")})
+
+
+class Shape(msgspec.Struct, tag=True):
+    """A Struct with a tag, and a field that may be absent."""
+
+    sides: int
+    name: str | msgspec.UnsetType = msgspec.UNSET
+
+
+async def test_structs_with_tags_and_absent_fields(embedded: EmbeddedRegistry) -> None:
+    """The default of the schema stands for what is absent; the name of the record for the tag."""
+    fields = [{"name": "sides", "type": "int"}, {"name": "name", "type": "string", "default": "-"}]
+    schema = {"type": "record", "name": "Shape", "fields": fields}
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        data = await written(serializer, Shape(3), Shape(4, "square"))
+        assert read_by_fastavro(schema, data) == [{"sides": 3, "name": "-"}, {"sides": 4, "name": "square"}]
+        strict: AvroSerializer[Any] = AvroSerializer(registry, schema, strict=True)
+        assert await written(strict, Shape(4, "square")) == data[1:]
+
+
 async def test_references(place: Place, registry: Registry) -> None:
     """A schema that refers to others, which refer to the same one."""
     street, home, person = (place.subject(name) for name in ("street", "home", "person"))

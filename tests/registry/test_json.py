@@ -11,6 +11,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pydantic
 import pytest
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
@@ -124,6 +125,23 @@ async def test_objects(dumps: Any, embedded: EmbeddedRegistry) -> None:
         assert made[0] == made[1] == {"id": 1, "at": AT.isoformat(), "lines": [str(KEY)]}
         assert made[2]["id"] == 1
         assert datetime.datetime.fromisoformat(made[2]["at"]) == AT
+
+
+class Shape(msgspec.Struct, tag="shape", tag_field="kind", rename="camel"):
+    """A Struct with a tag, and a field that may be absent."""
+
+    side_count: int
+    name: str | msgspec.UnsetType = msgspec.UNSET
+
+
+async def test_structs_are_written_as_msgspec_writes_them(embedded: EmbeddedRegistry) -> None:
+    """Readers tell the kinds of a union by their tags, and absent fields from None."""
+    schema = msgspec.json.schema_components([Shape], ref_template="#/$defs/{name}")[1]["Shape"]
+    async with Registry(embedded.url) as registry:
+        serializer: JsonSerializer[Any] = JsonSerializer(registry, schema)
+        for shape in (Shape(3), Shape(4, "square")):
+            made = await written(serializer, shape)
+            assert json.loads(made[5:]) == json.loads(msgspec.json.encode(shape))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from email.utils import formatdate
@@ -13,6 +14,7 @@ import pytest
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry import Reference, Registry, RegistryError, Schema
+from aioproducer.registry.serializing import referred_texts
 from tests.registry.scripted import (
     ORDER,
     Scripted,
@@ -141,6 +143,96 @@ def test_another_server_need_not_rest() -> None:
 
     play(main)
     assert place.pauses == [pytest.approx(0.1, abs=0.03)]
+
+
+def test_a_server_that_rests_holds_up_no_other() -> None:
+    """The second of two servers fails once, while the first one asks for a minute of rest: the second is asked again."""
+    place = Scripted(told(503, {}, **{"Retry-After": "60"}), told(503, {}), told())
+
+    async def main() -> None:
+        registry = client_of(place, "http://a,http://b")
+        await registry.register("s", Schema(ORDER))
+        await registry.close()
+
+    play(main)
+    assert place.hosts == ["a", "b", "b"]
+
+
+def test_the_shortest_rest_of_all_servers() -> None:
+    """All of them ask for a rest: the one that may be asked first is asked next."""
+    place = Scripted(told(503, {}, **{"Retry-After": "6"}), told(503, {}, **{"Retry-After": "2"}), told())
+
+    async def main() -> None:
+        registry = client_of(place, "http://a,http://b")
+        await registry.register("s", Schema(ORDER))
+        await registry.close()
+
+    play(main)
+    assert place.hosts == ["a", "b", "b"]
+    assert place.pauses[1] == pytest.approx(2.0, abs=0.03)
+
+
+def version_of(request: httpx2.Request) -> httpx2.Response:
+    """A subject whose schema refers to itself, or to two of the next level."""
+    subject = request.url.path.split("/")[2]
+    level = int(subject.partition("-")[0])
+    next_ones = [f"{level + 1}-{side}" for side in "ab"] if 0 < level < 12 else []
+    refers = ["0-a"] if level == 0 else next_ones
+    content = {
+        "subject": subject,
+        "version": 1,
+        "id": 1,
+        "schema": json.dumps({"type": "fixed", "size": 1, "name": f"N{subject.replace('-', '')}"}),
+        "references": [
+            {"name": f"N{each.replace('-', '')}", "subject": each, "version": 1} for each in refers
+        ],
+    }
+    return httpx2.Response(200, json=content)
+
+
+@pytest.mark.parametrize(("subject", "requests"), [("0-a", 1), ("1-a", 23)])
+def test_each_reference_is_asked_for_once(subject: str, requests: int) -> None:
+    """A schema that refers to itself, and one whose references share theirs: no requests without an end."""
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        assert len(place.requests) < 100
+        return version_of(request)
+
+    place = Scripted(answer)
+
+    async def main() -> dict[str, str]:
+        registry = client_of(place)
+        texts = await referred_texts(
+            registry, Schema(ORDER, references=[Reference(f"N{subject.replace('-', '')}", subject, 1)])
+        )
+        await registry.close()
+        return texts
+
+    texts = play(main)
+    assert len(place.requests) == len(texts) == requests
+    if requests > 1:
+        names = list(texts)
+        # A schema comes behind those that it refers to.
+        assert names.index("N12b") < names.index("N11a") < names.index("N1a")
+
+
+def test_references_without_an_end_are_refused() -> None:
+    """A registry may tell a new one with each answer."""
+    count = iter(range(1, 10_000))
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        number = next(count)
+        refers = [{"name": f"N{number}", "subject": f"s{number}", "version": 1}]
+        content = {"subject": "s", "version": 1, "id": 1, "schema": ORDER, "references": refers}
+        return httpx2.Response(200, json=content)
+
+    async def main() -> None:
+        registry = client_of(Scripted(answer))
+        with pytest.raises(ConfigurationError, match="refers to more than 1,000 others"):
+            await referred_texts(registry, Schema(ORDER, references=[Reference("N0", "s0", 1)]))
+        await registry.close()
+
+    play(main)
 
 
 def test_a_silent_server_leaves_time_for_the_next() -> None:

@@ -14,7 +14,7 @@ import pytest
 from aioproducer.errors import StateError
 from aioproducer.registry import Registry, RegistryError, Schema, SchemaId
 from aioproducer.testing import EmbeddedRegistry
-from tests.registry.scripted import ORDER, Scripted, client_of, passes, play, refused, told
+from tests.registry.scripted import ORDER, Scripted, client_of, passes, play, refused, silence, told
 
 
 class Held:
@@ -121,6 +121,30 @@ def test_attempts_go_on_for_a_caller_that_joins_late() -> None:
         with pytest.raises(RegistryError):
             await first
         assert (await second).id == 7
+        await registry.close()
+
+    play(main)
+
+
+def test_a_caller_that_joins_in_the_turn_of_the_last_attempt() -> None:
+    """The attempt ends with the time of the first caller, and cannot be prolonged any more: the second one has its time."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        registry = client_of(Scripted(silence, told()), timeout=1.0)
+        first = asyncio.create_task(registry.register("s", Schema(ORDER)))
+        await passes(0.5)
+        (flight,) = registry._flights._running.values()
+        assert flight.limit is not None
+        ends = flight.limit.when()
+        assert ends is not None
+        turn = loop.create_future()
+        # Less than the resolution of the clock: both are in one turn of the loop.
+        loop.call_at(ends - 1e-10, turn.set_result, None)
+        await turn
+        assert (await registry.register("s", Schema(ORDER))).id == 1
+        with pytest.raises(RegistryError):
+            await first
         await registry.close()
 
     play(main)

@@ -18,7 +18,10 @@ from aioproducer import (
     Producer,
     StateError,
 )
-from aioproducer._net.resolving import resolver  # loaded by a thread otherwise, and time stands still here
+from aioproducer._net.resolving import (
+    reading,
+    resolver,
+)  # loaded by a thread otherwise, and time stands still here
 from aioproducer._net.resolving.reading import MAY_NOT_READ
 from aioproducer._state.resolving.known import SPLIT
 from aioproducer._state.resolving.search import NOTHING_LATER, OTHER_TOPIC, UNREAD
@@ -228,6 +231,23 @@ async def test_the_producer_closes_meanwhile(world: World) -> None:
     await world.producers[0].close()
     for told in (await waiting, await delivery.resolve_unknown()):
         assert told == Resolution(Outcome.UNKNOWN, reason=resolver.CLOSED)
+
+
+@scenario(runs=2)
+async def test_a_search_that_fails_unexpectedly(world: World) -> None:
+    """A defect of the search costs the verdict, which has the error as its reason. The producer goes on."""
+
+    def broken(_records: object) -> Any:
+        raise ZeroDivisionError("a defect")
+
+    (delivery,) = await unknown(world, appended=True)
+    world.network.release(port_of_leader(world))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reading, "heads_of", broken)
+        told = await delivery.resolve_unknown(LIMIT)
+    assert told == Resolution(Outcome.UNKNOWN, reason=f"{resolver.FAILED}: ZeroDivisionError: a defect")
+    assert (await delivery.resolve_unknown(LIMIT)).outcome is Outcome.ACKED
+    await all_acked(await send(world, world.producers[0], partition=0))
 
 
 @scenario(runs=2)

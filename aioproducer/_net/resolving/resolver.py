@@ -6,11 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from aioproducer._net.cluster.leaders import Leaders
+from aioproducer._net.log import log
 from aioproducer._net.resolving.reading import Reading
 from aioproducer._state.delivery.found import NOT_IDEMPOTENT
 from aioproducer._state.resolving.known import known_verdict
 from aioproducer._state.resolving.search import UNREAD, Verdict
-from aioproducer.errors import ConfigurationError
+from aioproducer.errors import ConfigurationError, text_of
 from aioproducer.outcome import Outcome
 from aioproducer.records import Resolution
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from aioproducer._state.queues.batches import QueuedBatch
 
 CLOSED: Final = "the producer was closed"
+FAILED: Final = "the search for records of unknown outcome failed"
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 # The most questions in a second of all searches together, where they wait for something to come.
 MOST_QUESTIONS: Final = 200
@@ -148,6 +150,12 @@ class _Search:
         except asyncio.CancelledError:
             self.verdict = Verdict(Outcome.UNKNOWN, reason=CLOSED)
             raise
+        except Exception as error:
+            # A defect costs the verdict about one batch. It is no reason to end the producer.
+            self.verdict = Verdict(
+                Outcome.UNKNOWN, reason=f"{FAILED}: {type(error).__name__}: {text_of(error)}"
+            )
+            log.exception(FAILED)
         finally:
             if not self.done.done():
                 self.done.set_result(None)

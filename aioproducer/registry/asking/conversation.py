@@ -99,7 +99,7 @@ class Conversation:
             now = asyncio.get_running_loop().time()
             rested[at] = now + answer.rest
             if self._at == at:
-                self._at = (at + 1) % len(self._addresses)
+                self._at = _next(at, rested, now + pause)
             wait = max(pause * random.uniform(1 - _SPREAD, 1 + _SPREAD), rested[self._at] - now)  # noqa: S311 - no secret
             pause = min(2 * pause, _LONGEST_PAUSE)
             if not await _slept(wait, deadline):
@@ -188,6 +188,12 @@ class Conversation:
             return False
         # It reads the certificates of the system.
         return await asyncio.to_thread(httpx2.create_ssl_context, trust_env=False)
+
+
+def _next(at: int, rested: list[float], soon: float) -> int:
+    """The server to ask after this one: the next one that wants no rest then, otherwise the first that may be asked again."""
+    others = [(at + step) % len(rested) for step in range(1, len(rested) + 1)]
+    return next((other for other in others if rested[other] <= soon), min(others, key=rested.__getitem__))
 
 
 async def _slept(seconds: float, deadline: Deadline) -> bool:

@@ -58,7 +58,8 @@ class Flight(Generic[T]):
         """The result, or its error, or that of the time: for one caller, who may be cancelled."""
         if until > self.until:
             self.until = until
-            if self.limit is not None:
+            # An attempt that ends in this turn cannot be prolonged; another one follows it.
+            if self.limit is not None and not self.limit.expired():
                 self.limit.reschedule(until)
         task = cast("asyncio.Task[T | BaseException]", self._task)
         wait = waits.get()

@@ -91,8 +91,8 @@ class AvroSerializer(RegistrySerializer[T_contra]):
 def _encode_of(
     prefix: bytes, parsed: Any, to_dict: Convert | None, write: Callable[[BytesIO, Any, Any], object]
 ) -> Callable[[Any], bytes]:
-    plain = Plain(json=False)
-    convert, spared = conversion(to_dict, plain)
+    convert, spared = conversion(to_dict, Plain(json=False))
+    plain = Plain(json=False, again=True)
 
     def encode(data: Any) -> bytes:
         if type(data) is not spared:

@@ -76,8 +76,8 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         return Encoder(lambda prefix: self._encode_of(prefix, check), name if isinstance(name, str) else None)
 
     def _encode_of(self, prefix: bytes, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
-        dumps, plain = self._dumps, Plain(json=True)
-        convert, spared = conversion(self._to_dict, plain)
+        dumps, plain = self._dumps, Plain(json=True, again=True)
+        convert, spared = conversion(self._to_dict, Plain(json=True))
 
         def again(data: Any) -> bytes | str:
             """Encode a mapping with objects in it."""

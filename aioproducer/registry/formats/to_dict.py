@@ -10,7 +10,7 @@ import datetime
 import decimal
 import enum
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 __all__ = ["Convert", "Plain", "conversion"]
@@ -24,11 +24,13 @@ _TIMES: Final = (datetime.datetime, datetime.date, datetime.time)
 class Plain:
     """Makes objects plain: mappings, lists and atoms. `json`: times, UUIDs and decimals become the strings of JSON.
 
-    How the objects of a class are converted is found out once.
+    An iterator becomes a list; with `again` it is refused, because it may have been read already. How the objects of a class are
+    converted is found out once.
     """
 
-    def __init__(self, *, json: bool) -> None:
+    def __init__(self, *, json: bool, again: bool = False) -> None:
         self._json = json
+        self._again = again
         self._by_class: dict[type, Convert] = dict.fromkeys(_ATOMS, _same)
 
     def __call__(self, data: Any) -> Any:
@@ -50,13 +52,12 @@ class Plain:
             return self._of_list
         if issubclass(kind, tuple) and not hasattr(kind, "_asdict"):
             return self._of_tuple
-        return self._of_object(kind) or (self._of_atom(kind) if self._json else _same)
+        return self._of_object(kind) or self._of_other(kind)
 
     def _of_object(self, kind: type) -> Convert | None:
         """The conversion of an object with fields."""
         if hasattr(kind, "__struct_fields__"):
-            fields = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)  # type: ignore[attr-defined]
-            return self._by_fields(tuple(fields))
+            return self._of_struct(kind)
         if callable(getattr(kind, "model_dump", None)):
             mode = "json" if self._json else "python"
             return lambda data: self(data.model_dump(mode=mode, by_alias=True))
@@ -68,6 +69,20 @@ class Plain:
             if callable(getattr(kind, method, None)):
                 return lambda data: self(getattr(data, method)())
         return None
+
+    def _of_struct(self, kind: Any) -> Convert:
+        """The conversion of a Struct: without fields that are UNSET, and in JSON with its tag, as msgspec encodes it."""
+        by_fields = self._by_fields(
+            tuple(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+        )
+        config = kind.__struct_config__
+        # The schemas of other formats name their records.
+        tag = {config.tag_field: config.tag} if self._json and config.tag is not None else {}
+
+        def convert(data: Any) -> dict[str, Any]:
+            return tag | {key: value for key, value in by_fields(data).items() if not _is_unset(value)}
+
+        return convert
 
     def _by_fields(self, fields: tuple[tuple[str, str], ...]) -> Convert:
         by_class = self._by_class
@@ -94,6 +109,11 @@ class Plain:
         # fastavro names a branch of a union by a tuple.
         return tuple(self(each) for each in data)
 
+    def _of_other(self, kind: type) -> Convert:
+        if issubclass(kind, Iterator):
+            return _refused if self._again else self._of_list
+        return self._of_atom(kind) if self._json else _same
+
     @staticmethod
     def _of_atom(kind: type) -> Convert:
         if issubclass(kind, _TIMES):
@@ -103,6 +123,15 @@ class Plain:
 
 def _same(data: Any) -> Any:
     return data
+
+
+def _refused(data: Any) -> Any:
+    raise TypeError(f"an object with {type(data).__name__} in it cannot be read twice: give a list")
+
+
+def _is_unset(value: Any) -> bool:
+    kind = type(value)
+    return kind.__name__ == "UnsetType" and kind.__module__ == "msgspec"
 
 
 def conversion(to_dict: Convert | None, plain: Plain) -> tuple[Convert, type | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import gc
 import json
 import logging
@@ -440,6 +441,112 @@ async def test_the_headers_at_the_call_are_kept(
     await sent
     (letter,) = kafka.records(DEAD)
     assert (headers_of(letter)["a"], headers_of(letter)["b"]) == (b"before", b"1")
+
+
+class Readable:
+    """Iterators of headers, as a program may give them."""
+
+    @staticmethod
+    def names(count: int = 3) -> Any:
+        """Each of these may be read once."""
+        yield from ((f"h{index}", b"1") for index in range(count))
+
+    @staticmethod
+    def broken() -> Any:
+        """An exception comes behind the first."""
+        yield "h0", b"1"
+        raise ValueError("no more headers")
+
+
+@pytest.mark.parametrize("way", ["send", "send_and_wait", "send_all", "put"])
+async def test_headers_that_can_be_read_once(way: str, kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """The record and its dead letter have all of them."""
+    names = ["h0", "h1", "h2"]
+    record: Record[Any, Any] = Record("one", TOO_LARGE, headers=Readable.names())
+    if way == "send_all":
+        await letters.producer.send_all([record], dead_letters=letters)
+    elif way == "put":
+        await letters.put(record, ValueError())
+    else:
+        await getattr(letters, way)("one", TOO_LARGE, headers=Readable.names())
+        await letters.send_and_wait("one", b"small", headers=Readable.names())
+        assert [name for name, _ in kafka.records("one")[0].headers] == names
+    (letter,) = kafka.records(DEAD)
+    assert [name for name, _ in letter.headers][:3] == names
+
+
+async def test_headers_that_no_call_has_read_to_their_end(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """The dead letter has them up to an exception, and also where the record was refused before its headers were read."""
+    await letters.send_and_wait("one", b"a", headers=Readable.broken())
+    await letters.send_and_wait("not a topic!", b"a", headers=Readable.names())
+    broken, refused = kafka.records(DEAD)
+    assert broken.headers[0] == ("h0", b"1")
+    assert b"no more headers" in (headers_of(broken)["aioproducer.error"] or b"")
+    assert [name for name, _ in refused.headers][:3] == ["h0", "h1", "h2"]
+
+
+class Textless:
+    """An object without a text, in place of a number or a name."""
+
+    def __str__(self) -> str:
+        raise ValueError("of the user")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"topic": Textless()},
+        {"partition": Textless()},
+        {"partition": 10**5_000},
+        {"timestamp": Textless()},
+        {"timestamp": datetime.datetime.fromisoformat("0001-01-01")},
+        {"key": Textless(), "value": Textless()},
+    ],
+    ids=["topic", "partition", "large partition", "timestamp", "moment", "value"],
+)
+async def test_arguments_without_a_text(
+    arguments: dict[str, Any], kafka: EmbeddedKafka, letters: DeadLetters
+) -> None:
+    """They are the fault of their record, which is set aside all the same."""
+    await letters.send_and_wait(**({"topic": "one", "value": b"a"} | arguments))
+    assert len(kafka.records(DEAD)) == 1
+    assert sum(letters.producer.stats().dead_letters.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError(), TimeoutError(), MemoryError(), asyncio.CancelledError()]
+)
+@pytest.mark.parametrize("step", ["serialize", "prepare"])
+async def test_a_serializer_that_needs_more_than_its_record(
+    step: str, error: BaseException, kafka: EmbeddedKafka, make: Make
+) -> None:
+    """While a service that it asks is down, its records are no dead letters: all of them would be."""
+
+    class Asking:
+        async def serialize(self, topic: str, headers: object, data: object) -> bytes:
+            raise error if step == "serialize" else NotPrepared
+
+        async def prepare(self, topic: str, headers: object, data: object) -> None:
+            raise error
+
+    letters = DeadLetters(await warm(make(value_serializer=Asking())), DEAD)
+    with pytest.raises(SerializationError):
+        await letters.send_and_wait("one", "a")
+    assert values(kafka, DEAD) == []
+
+
+async def test_a_dead_letter_without_an_answer(kafka: EmbeddedKafka, make: Make) -> None:
+    """The note of its record does not say that it was not written: it may be."""
+    letters = DeadLetters(
+        await warm(make(delivery_timeout_ms=300, request_timeout_ms=100, linger_ms=0)), DEAD
+    )
+    await letters.put(Record("one", b"a"), ValueError())
+    kafka.faults.drop_answer(api="Produce", times=None)
+    with pytest.raises(RecordTooLargeError) as raised:
+        await letters.send_and_wait("one", TOO_LARGE)
+    assert "its dead letter may not be written: " in raised.value.__notes__[0]
 
 
 async def test_put(kafka: EmbeddedKafka, letters: DeadLetters) -> None:

@@ -128,7 +128,7 @@ OUTBOX: Final = (
     _mutant(
         "a-removed-lock-is-held",
         "outbox/sqlite.py",
-        "if all(_file_of(path) == file for path, file in self._files.items()):",
+        "if is_same and all(_file_of(path) == file for path, file in self._files.items()):",
         "if True:",
         "Two relays of one SQLite database work at once, when the file of the lock was removed.",
         f"{_SQLITE}::test_a_lock_file_that_was_removed",
@@ -172,5 +172,21 @@ OUTBOX: Final = (
         "                async with asyncio.timeout(None):\n                    await connection.add",
         "A network that goes silent behind the lock: the relay waits for LISTEN without end, and no other takes over.",
         f"{_POSTGRES}::test_a_server_that_does_not_answer_a_listener",
+    ),
+    _mutant(
+        "page-of-a-relay-that-stood-still",
+        "outbox/session.py",
+        "            # The process may have stood still since the row before.\n            await self._check_lock()\n",
+        "",
+        "A process is stopped in the middle of a page and goes on when another relay has the lock: the rest is sent twice.",
+        f"{_RELAY}::test_a_process_that_stood_still_between_two_rows",
+    ),
+    _mutant(
+        "lock-of-a-link",
+        "outbox/sqlite.py",
+        "            self._used_path = os.path.realpath(self._given_path)\n",
+        "            self._used_path = self._given_path\n",
+        "Two programs name a database by its file and by a link: both send its rows.",
+        f"{_SQLITE}::test_a_database_has_one_lock_by_any_name",
     ),
 )

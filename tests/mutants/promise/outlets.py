@@ -173,4 +173,28 @@ OUTLETS: Final = (
         "A slow save ends behind a newer one: after a crash the source begins too early, or the store is damaged.",
         f"{_SAVING}::test_a_slow_save_is_never_overtaken",
     ),
+    _mutant(
+        "letter-without-the-headers-of-its-record",
+        "outlets/kept.py",
+        '    return ReadOnce(headers) if hasattr(type(headers), "__next__") else headers\n',
+        "    return headers\n",
+        "A program gives its headers as an iterator: dead letters have none of them.",
+        f"{_LETTERS}::test_headers_that_can_be_read_once",
+    ),
+    _mutant(
+        "outage-of-a-serializer-sets-all-aside",
+        "outlets/rule.py",
+        "    return isinstance(cause, _OUTSIDE)\n",
+        "    return False\n",
+        "A service that a serializer asks is down: each record of that time becomes a dead letter.",
+        f"{_LETTERS}::test_a_serializer_that_needs_more_than_its_record",
+    ),
+    _mutant(
+        "argument-without-a-text-is-not-set-aside",
+        "outlets/letters.py",
+        "    return _cut(_encoded(shown(thing)), most)\n",
+        "    return _cut(_encoded(str(thing)), most)\n",
+        "A record with a wrong partition stops its source: its dead letter cannot be made.",
+        f"{_LETTERS}::test_arguments_without_a_text",
+    ),
 )

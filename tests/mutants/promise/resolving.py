@@ -85,4 +85,12 @@ RESOLVING: Final = (
         "A bit of a batch has changed on a disk: its record is told to be not written, though it is in the log.",
         "tests/wire/test_heads.py::test_bytes_that_were_changed",
     ),
+    _mutant(
+        "defect-of-a-search-ends-the-producer",
+        "_net/resolving/resolver.py",
+        "        except Exception as error:\n",
+        "        except KeyError as error:\n",
+        "One answer that the search cannot read fails all records of the producer.",
+        f"{_SCENARIOS}::test_a_search_that_fails_unexpectedly",
+    ),
 )
