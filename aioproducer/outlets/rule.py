@@ -8,6 +8,7 @@ from typing import Final
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import BrokerError, DeliveryError, KafkaError, RecordError
 from aioproducer.outcome import Outcome
+from aioproducer.serializers import NotPrepared
 
 __all__ = ["OF_THE_RECORD", "is_of_the_record", "shares_a_refusal"]
 
@@ -16,8 +17,8 @@ OF_THE_RECORD: Final = frozenset(
     {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD}
 )
 
-# Raised by code of the user's, which may need more than the record: OSError has those of connections and time-outs.
-_OUTSIDE: Final = (OSError, MemoryError, asyncio.CancelledError)
+# Raised by a serializer, which may need more than the record: OSError has the errors of connections and time-outs.
+_OUTSIDE: Final = (OSError, MemoryError, asyncio.CancelledError, NotPrepared)
 
 
 def is_of_the_record(error: BaseException) -> bool:
@@ -45,7 +46,7 @@ def shares_a_refusal(error: BaseException | None) -> bool:
 
 
 def _is_of_all(cause: BaseException | None) -> bool:
-    """True for a cause that is not about one record: a `RegistryError`, a connection, the memory, a cancelled task of a serializer."""
+    """True for a cause that is not about one record: a `RegistryError`, a connection, the memory, a cancelled task."""
     if isinstance(cause, KafkaError):
         return not isinstance(cause, RecordError)
     return isinstance(cause, _OUTSIDE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias
 
-from aioproducer.errors import ConfigurationError, SerializationError
+from aioproducer.errors import ConfigurationError
 from aioproducer.registry.schemas import SchemaId
 from aioproducer.serializers import Encoded, Part
 
@@ -40,9 +40,9 @@ def _prefix(_part: Part, schema_id: SchemaId, indexes: tuple[int, ...], encode: 
 
 def _header(part: Part, schema_id: SchemaId, indexes: tuple[int, ...], encode: Encode) -> Write:
     if schema_id.guid is None:
-        raise SerializationError(
-            'the registry gives no guid of the schema, which framing="header" needs; use framing="prefix"',
-            part=part,
+        # Of all records. That of a `send()` is a SerializationError, and this is its cause.
+        raise ConfigurationError(
+            'the registry gives no guid of the schema, which framing="header" needs; use framing="prefix"'
         )
     headers = [(f"__{part}_schema_id", _BY_GUID + schema_id.guid.bytes + path_bytes(indexes))]
     encoded = encode(b"")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias
 
-from aioproducer.errors import ConfigurationError
+from aioproducer.errors import ConfigurationError, text_of
 from aioproducer.serializers import Part
 
 __all__ = ["GivenSubject", "Subject", "subject_of"]
@@ -46,9 +46,14 @@ def subject_of(given: Any) -> Subject:
 
 def _checked(given: Callable[..., Any]) -> Subject:
     def subject(topic: str, part: Part, record_name: str | None) -> str:
-        found = given(topic, part, record_name)
+        # Not the fault of a record: a record with an error of this class is not set aside.
+        try:
+            found = given(topic, part, record_name)
+        except Exception as error:
+            problem = f"subject: the function raised {type(error).__name__}: {text_of(error)}"
+            raise ConfigurationError(problem, cause=error) from error
         if not isinstance(found, str) or not found:
-            raise TypeError(f"the function given as subject returned {type(found).__name__}, not a name")
+            raise ConfigurationError(f"subject: the function returned {type(found).__name__}, not a name")
         return found
 
     return subject

@@ -17,6 +17,8 @@ from aioproducer.outlets import DeadLetters
 from aioproducer.registry import (
     AvroSerializer,
     IncompatibleSchemaError,
+    JsonSerializer,
+    Reference,
     Registry,
     RegistryError,
     Schema,
@@ -375,7 +377,7 @@ async def test_subjects_that_cannot_be(registry: Registry) -> None:
         (lambda *_: None, schema("n")),
     ]
     for subject, text in wrong:
-        with pytest.raises((ConfigurationError, TypeError), match="subject"):
+        with pytest.raises(ConfigurationError, match="subject"):
             await AvroSerializer[Any](registry, text, subject=subject).warm("a")
 
 
@@ -467,6 +469,39 @@ async def test_what_concerns_all_records_sets_none_aside(
         sent = letters.send("b", {"n": "one"})
         await sent
         assert sent.dead_lettered
+
+
+def no_subject(*_arguments: object) -> str:
+    """A function with an error."""
+    raise KeyError("tenant")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"subject": no_subject}, "the function raised KeyError"),
+        ({"subject": lambda *_: None}, "the function returned NoneType"),
+        ({"framing": "header"}, "gives no guid"),
+    ],
+)
+async def test_a_wrong_option_sets_no_record_aside(
+    options: dict[str, Any], text: str, kafka: EmbeddedKafka
+) -> None:
+    """It concerns all records, and shows itself with the first one."""
+    async with EmbeddedRegistry(guids=False) as server, Registry(server.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema("n"), **options)
+        async with Producer(kafka.bootstrap_servers, value_serializer=serializer) as producer:
+            with pytest.raises(SerializationError, match=text):
+                await DeadLetters(producer, "dead").send_and_wait("a", {"n": 1})
+            assert "dead" not in kafka.topics
+
+
+async def test_a_reference_of_another_format(registry: Registry) -> None:
+    """A JSON schema that refers to one that is no JSON is no fault of its objects."""
+    await registry.register("s", Schema('syntax = "proto3";', "PROTOBUF"))
+    order = Schema('{"$ref": "s.json"}', "JSON", [Reference("s.json", "s", 1)])
+    with pytest.raises(ConfigurationError, match="is no JSON"):
+        await JsonSerializer[Any](registry, order).warm("a")
 
 
 async def test_a_preparation_that_ends_with_its_time_has_its_reason(

@@ -107,7 +107,7 @@ class _DoesNotFitError(ValueError):
 
 def check_of(validators: Any, content: Any, referred: dict[str, str]) -> Callable[[Any], None]:
     """The check of objects against a schema: it raises a ValueError with the place and the rule."""
-    resources = {name: json.loads(text) for name, text in referred.items()}
+    resources = {name: _content(text) for name, text in referred.items()}
 
     def retrieve(uri: str) -> Any:
         # Nothing is fetched from elsewhere.

@@ -485,6 +485,26 @@ async def test_headers_that_no_call_has_read_to_their_end(kafka: EmbeddedKafka, 
     assert [name for name, _ in refused.headers][:3] == ["h0", "h1", "h2"]
 
 
+async def test_a_header_that_is_too_large(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """It is left out, and the others are not, such as the id of an outbox behind it."""
+    await letters.send_and_wait("one", b"a", headers=[("a", b"1"), ("large", TOO_LARGE), ("z", b"2")])
+    (letter,) = kafka.records(DEAD)
+    assert list(letter.headers[:2]) == [("a", b"1"), ("z", b"2")]
+    assert "large" not in headers_of(letter)
+
+
+async def test_headers_that_fill_their_part(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
+    """All that are kept have at most 64 KiB."""
+    await letters.send_and_wait(
+        "one", TOO_LARGE, headers=[(f"h{index}", b"x" * 10_000) for index in range(100)]
+    )
+    (letter,) = kafka.records(DEAD)
+    assert [name for name, _ in letter.headers][:7] == [
+        *(f"h{index}" for index in range(6)),
+        "aioproducer.topic",
+    ]
+
+
 class Textless:
     """An object without a text, in place of a number or a name."""
 
@@ -533,6 +553,22 @@ async def test_a_serializer_that_needs_more_than_its_record(
 
     letters = DeadLetters(await warm(make(value_serializer=Asking())), DEAD)
     with pytest.raises(SerializationError):
+        await letters.send_and_wait("one", "a")
+    assert values(kafka, DEAD) == []
+
+
+async def test_a_serializer_that_is_never_prepared(kafka: EmbeddedKafka, make: Make) -> None:
+    """It cannot encode any record, so that none is set aside for it."""
+
+    class Never:
+        def serialize(self, topic: str, headers: object, data: object) -> bytes:
+            raise NotPrepared
+
+        async def prepare(self, topic: str, headers: object, data: object) -> None:
+            """Learn nothing."""
+
+    letters = DeadLetters(await warm(make(value_serializer=Never())), DEAD)
+    with pytest.raises(SerializationError, match="again after prepare"):
         await letters.send_and_wait("one", "a")
     assert values(kafka, DEAD) == []
 

@@ -197,4 +197,20 @@ OUTLETS: Final = (
         "A record with a wrong partition stops its source: its dead letter cannot be made.",
         f"{_LETTERS}::test_arguments_without_a_text",
     ),
+    _mutant(
+        "serializer-that-is-never-prepared-sets-all-aside",
+        "outlets/rule.py",
+        "asyncio.CancelledError, NotPrepared)\n",
+        "asyncio.CancelledError)\n",
+        "A serializer cannot learn what it needs: each of its records becomes a dead letter.",
+        f"{_LETTERS}::test_a_serializer_that_is_never_prepared",
+    ),
+    _mutant(
+        "letter-with-headers-without-a-limit",
+        "outlets/letters.py",
+        "            most -= size\n            found",
+        "            found",
+        "Many headers make a dead letter that is larger than its topic takes.",
+        f"{_LETTERS}::test_headers_that_fill_their_part",
+    ),
 )
