@@ -118,6 +118,8 @@ class SyncBound:
     serialize: Callable[[str, Headers | None, Any], Any]
     # The object with `serialize`, which may have `prepare`, `warm` and `close`; None for a function.
     owner: Any = None
+    # `for_part()` made the owner for this start of the producer.
+    is_made: bool = False
 
     def __call__(self, topic: str, headers: Headers | None, data: Any) -> Result | Unserialized:
         """The bytes of `data`, or a `SerializationError` that names the topic and has the serializer's error as its cause.
@@ -142,6 +144,7 @@ class AsyncBound:
     part: Part
     serialize: Callable[[str, Headers | None, Any], Awaitable[Any]]
     owner: Any = None
+    is_made: bool = False
 
     async def __call__(self, topic: str, headers: Headers | None, data: Any) -> Result | Unserialized:
         """The same as of a `SyncBound`."""
@@ -169,7 +172,8 @@ class Unserialized:
 def bind(serializer: Serializer[Any], part: Part = "value") -> Bound:
     """`serializer` as `bound(topic, headers, data)`; `bound.is_coroutine` says whether the result is awaited."""
     # One that differs for keys and values has an object for each.
-    if callable(getattr(type(serializer), "for_part", None)):
+    is_made = callable(getattr(type(serializer), "for_part", None))
+    if is_made:
         serializer = serializer.for_part(part)  # type: ignore[union-attr]
     method = getattr(serializer, "serialize", None)
     if method is None:
@@ -177,8 +181,8 @@ def bind(serializer: Serializer[Any], part: Part = "value") -> Bound:
     else:
         call, owner = method, serializer
     if _is_coroutine_function(serializer if method is None else method):
-        return AsyncBound(part, call, owner)
-    return SyncBound(part, call, owner)
+        return AsyncBound(part, call, owner, is_made)
+    return SyncBound(part, call, owner, is_made)
 
 
 def _with_topic(serializer: Callable[[Any], Any]) -> Callable[[str, Headers | None, Any], Any]:

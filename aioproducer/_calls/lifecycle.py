@@ -254,8 +254,11 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
             self._accepting = False
             self._state = "new"
         engine.supervisor.stop()
+        if self._intake is not None:
+            self._intake.serializing.close_made()
         if engine.supervisor.task is not None:
             await asyncio.wait([engine.supervisor.task])
+        await self._serializers_closed(SHORTLY)
 
     async def ready(self, timeout: float | None = None) -> None:
         """Wait at most `timeout` seconds until one broker has answered, or raise the reason.

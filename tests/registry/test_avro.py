@@ -286,7 +286,7 @@ class Shape(msgspec.Struct, tag=True):
 
 
 async def test_structs_with_tags_and_absent_fields(embedded: EmbeddedRegistry) -> None:
-    """The default of the schema stands for what is absent; the name of the record for the tag."""
+    """The default of the schema stands for an absent field, and the name of the record for the tag."""
     fields = [{"name": "sides", "type": "int"}, {"name": "name", "type": "string", "default": "-"}]
     schema = {"type": "record", "name": "Shape", "fields": fields}
     async with Registry(embedded.url) as registry:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import Outcome, Producer, Record, serializers
+from aioproducer import MetadataTimeoutError, Outcome, Producer, Record, serializers
 from aioproducer.errors import ConfigurationError, SerializationError, StateError
 from aioproducer.outlets import DeadLetters
 from aioproducer.registry import (
@@ -258,6 +258,30 @@ async def test_a_registry_of_its_own_ends_with_the_last_producer(
         await third.send_and_wait("c", {"n": 1}, key={"n": 1})
     assert not is_open(serializer)
     assert len(embedded.requests) == 6
+
+
+async def test_a_start_that_failed_leaves_no_registry_open(
+    kafka: EmbeddedKafka, embedded: EmbeddedRegistry
+) -> None:
+    """It may be repeated, and each start has a use of the registry of its own."""
+    serializer = AvroSerializer[Any](embedded.url, schema("n"))
+    unreachable = Producer("127.0.0.1:1", value_serializer=serializer, topics=["a"])
+    for _ in range(2):
+        with pytest.raises(MetadataTimeoutError):
+            await unreachable.start(wait_ready=0.01)
+        assert serializer._place.users == 0
+    starting = asyncio.create_task(unreachable.start(wait_ready=LIMIT))
+    await until(lambda: serializer._place.users == 1)
+    registry = serializer._place.registry()
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert registry.closed
+    await unreachable.close()
+    assert serializer._place.users == 0
+    async with Producer(kafka.bootstrap_servers, value_serializer=serializer) as producer:
+        await producer.send_and_wait("a", {"n": 1})
+        registry = serializer._place.registry()
+    assert (serializer._place.users, registry.closed) == (0, True)
 
 
 async def test_the_user_closes_a_registry_of_the_user(kafka: EmbeddedKafka, registry: Registry) -> None:

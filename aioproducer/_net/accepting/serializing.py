@@ -188,6 +188,10 @@ class Serializing:
         """Begin to close the serializers."""
         self._preparing.close(self._both())
 
+    def close_made(self) -> None:
+        """Begin to close those that were made for this start, which has failed: the next one makes others."""
+        self._preparing.close(serializer for serializer in self._both() if serializer.is_made)
+
 
 def headers_of(record: Record[Any, Any], context: CallContext | None) -> PlainHeaders:
     """The headers of a record, and behind them those of the context of its call."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aioproducer._state.queues.batches import QueuedBatch
 
 CLOSED: Final = "the producer was closed"
-FAILED: Final = "the search for records of unknown outcome failed"
+FAILED: Final = "the search failed"
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 # The most questions in a second of all searches together, where they wait for something to come.
 MOST_QUESTIONS: Final = 200
@@ -155,7 +155,7 @@ class _Search:
             self.verdict = Verdict(
                 Outcome.UNKNOWN, reason=f"{FAILED}: {type(error).__name__}: {text_of(error)}"
             )
-            log.exception(FAILED)
+            log.exception("the search for records of unknown outcome failed")
         finally:
             if not self.done.done():
                 self.done.set_result(None)

@@ -32,6 +32,8 @@ class Preparing:
         self.preparations = Preparations(self.tasks, loop, limit, log)
         # Closes the serializers.
         self.closing: asyncio.Task[None] | None = None
+        # Those that are being closed, or are.
+        self._closed: dict[int, Any] = {}
         self._over = asyncio.Event()
 
     async def ended(self) -> None:
@@ -42,12 +44,20 @@ class Preparing:
 
     def close(self, serializers: Iterable[Bound]) -> None:
         """Begin to close the serializers, each once; nothing uses them any more when they are closed."""
-        owners = {id(each.owner): each.owner for each in serializers if _has_close(each)}
+        known = self._closed
+        owners = {
+            id(each.owner): each.owner
+            for each in serializers
+            if _has_close(each) and id(each.owner) not in known
+        }
         # Their resources belong to the loop of the producer, which may be gone.
-        if owners and self.closing is None and _get_running_loop() is self._loop:
-            self.closing = self._loop.create_task(self._close(list(owners.values())), name=NAME)
+        if owners and _get_running_loop() is self._loop:
+            known.update(owners)
+            self.closing = self._loop.create_task(self._close(list(owners.values()), self.closing), name=NAME)
 
-    async def _close(self, owners: list[Any]) -> None:
+    async def _close(self, owners: list[Any], before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
         try:
             async with asyncio.timeout(2 * GRACE):
                 await self._over.wait()

@@ -94,4 +94,12 @@ REGISTRY: Final = (
         "A record with a generator beside an object of a class is written without the items of the generator.",
         "tests/registry/test_avro.py::test_an_iterator_is_never_read_twice",
     ),
+    _mutant(
+        "registry-of-a-failed-start",
+        "_calls/lifecycle.py",
+        "            self._intake.serializing.close_made()\n",
+        "            pass\n",
+        "A program that begins before its Kafka repeats the start: the connections to the registry are never closed.",
+        f"{_PRODUCERS}::test_a_start_that_failed_leaves_no_registry_open",
+    ),
 )

@@ -232,6 +232,26 @@ async def test_a_start_that_failed_closes_nothing(make: Make) -> None:
     assert warming.calls == ["warm one", "warm one", "close"]
 
 
+async def test_a_start_that_failed_closes_what_was_made_for_it(make: Make) -> None:
+    """The next start makes another; close() closes the one that stays."""
+    made: list[Warming] = []
+
+    class Maker(Warming):
+        def for_part(self, part: str) -> Warming:
+            made.append(Warming())
+            return made[-1]
+
+    staying = Warming()
+    producer = make("127.0.0.1:1", key_serializer=staying, value_serializer=Maker(), topics=["one"])
+    for _ in range(2):
+        with pytest.raises(KafkaError):
+            await producer.start(wait_ready=0.05)
+    assert [each.calls for each in made] == [["warm one", "close"]] * 2
+    await producer.close()
+    assert [each.calls for each in made] == [["warm one", "close"]] * 2
+    assert staying.calls == ["warm one", "warm one", "close"]
+
+
 async def test_a_producer_that_never_started_closes_nothing() -> None:
     """There is nothing to close."""
     warming = Warming()
