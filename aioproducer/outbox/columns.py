@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from aioproducer.config import topic_problem
-from aioproducer.errors import ConfigurationError, RecordError
+from aioproducer.errors import ConfigurationError, RecordError, text_of
 from aioproducer.records import MOST_HEADERS
 
 __all__ = ["COLUMNS", "Columns", "checked_channel", "headers_of", "quoted_table"]
@@ -73,10 +73,9 @@ def _text_of(headers: Any, topic: str) -> str | None:
         if len(written) > MOST_HEADERS:
             raise ValueError(f"there are more than {MOST_HEADERS:,}")
         return json.dumps(written, ensure_ascii=False) if written else None
-    except (TypeError, ValueError) as error:
-        raise RecordError(
-            f"headers must be pairs of a name and bytes or None: {error}", topic=topic
-        ) from error
+    except Exception as error:  # a mapping of the caller's may raise anything while it is read
+        problem = f"headers must be pairs of a name and bytes or None: {text_of(error)}"
+        raise RecordError(problem, topic=topic) from error
 
 
 def _written(name: Any, value: Any) -> list[Any]:

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections import UserDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,13 @@ async def test_headers_that_were_written_by_hand(path: Path, connection: sqlite3
     assert found == [[("a", b"1"), ("b", None)], [], *texts[2:]]
 
 
+class Broken(UserDict[str, bytes]):
+    """A mapping of a program, with a defect."""
+
+    def __getitem__(self, key: str) -> bytes:
+        raise LookupError(key)
+
+
 @pytest.mark.parametrize(
     ("topic", "options"),
     [
@@ -123,6 +131,7 @@ async def test_headers_that_were_written_by_hand(path: Path, connection: sqlite3
         ("one", {"headers": {1: b"v"}}),
         ("one", {"headers": {"\ud800": b"v"}}),
         ("one", {"headers": 3}),
+        ("one", {"headers": Broken(a=b"v")}),
     ],
 )
 def test_what_cannot_be_sent_is_not_added(

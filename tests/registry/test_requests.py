@@ -385,6 +385,13 @@ def test_a_silent_server_is_named() -> None:
     play(main)
 
 
+def released() -> memoryview:
+    """A view whose bytes are gone."""
+    view = memoryview(b"http://h")
+    view.release()
+    return view
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -394,6 +401,7 @@ def test_a_silent_server_is_named() -> None:
         ({"urls": "http://h/?a=b"}, "query"),
         ({"urls": 7}, "urls"),
         ({"urls": memoryview(bytes(4)).cast("B", (2, 2))}, "urls"),
+        ({"urls": released()}, "urls"),
         ({"timeout": 0}, "timeout"),
         ({"timeout": float("nan")}, "timeout"),
         ({"cache_size": 0}, "cache_size"),

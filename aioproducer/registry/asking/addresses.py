@@ -31,7 +31,7 @@ def parse_urls(urls: str | Iterable[str]) -> tuple[Address, ...]:
     given: list[Any]
     try:
         given = urls.split(",") if isinstance(urls, str) else list(islice(urls, MOST_URLS))
-    except (TypeError, NotImplementedError):  # the latter from a memoryview of several dimensions
+    except Exception:  # noqa: BLE001  # of any object: a memoryview that was released has a SystemError
         given = [urls]
     if not all(isinstance(each, str) for each in given):
         raise ConfigurationError("urls: must be a string, or a sequence of strings")
