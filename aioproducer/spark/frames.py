@@ -120,9 +120,7 @@ def _write_job(df: DataFrame, options: SinkOptions, layout: Layout) -> Written:
         job.abort()
         raise
     began = time.monotonic()
-    job.commit(
-        [result.handle for result in results], speculation=any(result.speculation for result in results)
-    )
+    job.commit([result.handle for result in results])
     return _told("committed", results, commit_seconds=time.monotonic() - began)
 
 

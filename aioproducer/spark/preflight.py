@@ -12,11 +12,10 @@ from aioproducer import (
     MetadataTimeoutError,
     ProducerConfig,
     check_topics,
-    fence,
 )
 from aioproducer.ledgers import Ledger
 from aioproducer.spark.exactly_once.ledger import ledger_topic
-from aioproducer.spark.exactly_once.markers import transactional_name
+from aioproducer.spark.exactly_once.markers import take_id, transactional_name
 from aioproducer.spark.options import SinkOptions, settings_of
 from aioproducer.spark.shipping.worker import this_worker
 
@@ -47,8 +46,7 @@ async def _check(options: SinkOptions, name: str | None, *, is_stream: bool) -> 
         await _require_ledger(options.ledger_topic, options.producer)
     if options.is_exactly_once and name is not None:
         # An id of the driver alone; an id of a task would fence that task.
-        config = options.producer
-        await fence([f"{transactional_name(name)}-driver"], config.bootstrap_servers, **settings_of(config))
+        await take_id(f"{transactional_name(name)}-driver", options.producer)
 
 
 async def _check_topics(options: SinkOptions) -> None:

@@ -50,14 +50,11 @@ class Message(WriterCommitMessage):
         written: Written,
         handle: TransactionHandle | None = None,
         work: Work | None = None,
-        *,
-        speculation: bool = False,
     ) -> None:
         self.written = written
         written.aborted_attempts += TaskFacts.failed_attempts()
         self.handle = handle
         self.work = work
-        self.speculation = speculation
 
 
 class KafkaSink(DataSource):
@@ -129,12 +126,12 @@ class JobWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         left = write_and_leave_open(iterator, self._layout, self._job, TaskFacts.here())
-        return Message(left.written, left.handle, speculation=left.speculation)
+        return Message(left.written, left.handle)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         began = time.monotonic()
         ours = [one for one in messages if isinstance(one, Message)]
-        self._job.commit([one.handle for one in ours], speculation=any(one.speculation for one in ours))
+        self._job.commit([one.handle for one in ours])
         written = _added_up(messages)
         written.commit_seconds = time.monotonic() - began
         tell("committed", written, len(messages))

@@ -27,6 +27,7 @@ from aioproducer import (
     OffsetAndMetadata,
     Outcome,
     Producer,
+    StateError,
     Transaction,
     TransactionAbortedError,
     TransactionError,
@@ -43,6 +44,7 @@ from aioproducer.spark.exactly_once.markers import (
     OtherRowsError,
     Place,
     marks_at,
+    take_id,
     transactional_name,
 )
 from aioproducer.spark.exactly_once.rounds import write_in_rounds
@@ -79,8 +81,6 @@ class LeftOpen:
 
     written: Written
     handle: TransactionHandle | None = None
-    # Whether another attempt of the task may run at the same time.
-    speculation: bool = False
 
     def as_text(self) -> str:
         """As text for the driver, where it is a row like others."""
@@ -88,7 +88,7 @@ class LeftOpen:
             "places": [[*at, rows] for at, rows in self.written.places.items()]
         }
         handle = None if self.handle is None else attrs.asdict(self.handle)
-        return json.dumps({"written": written, "handle": handle, "speculation": self.speculation})
+        return json.dumps({"written": written, "handle": handle})
 
     @classmethod
     def of_text(cls, text: str) -> Self:
@@ -101,7 +101,6 @@ class LeftOpen:
         return cls(
             Written(**facts["written"], places=places),
             None if handle is None else TransactionHandle(**handle),
-            facts["speculation"],
         )
 
 
@@ -118,7 +117,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
         producer = await worker.producer(options.producer)
         await producer.init_transactions(job.transactional_id(task.partition, task.attempt))
         await job.require_going_on(producer)
-        return producer, await job.mark_of(producer, task)
+        return producer, job.marks_before.get(task.partition)
 
     async def begin(refused: Mapping[int, KafkaError]) -> Shipment:
         nonlocal transaction
@@ -133,7 +132,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
             note = Mark.new(producer, place, THE_ONLY, seen, options.topic).as_offset()
             await place.keep(producer, note)
             transaction.send_offsets({place.where: note}, place.name)
-        return LeftOpen(written, await transaction.detach(), task.speculation)
+        return LeftOpen(written, await transaction.detach())
 
     try:
         began = time.monotonic()
@@ -144,7 +143,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
                 pass
             mark.require_same(seen, options.topic, place)
             worker.run(place.require_same_topic(producer, mark, "write.id"))
-            return LeftOpen(Written(skipped=seen.rows, fence_seconds=fenced), speculation=task.speculation)
+            return LeftOpen(Written(skipped=seen.rows, fence_seconds=fenced))
         rows = counted(batches, layout, seen) if options.write_id else batches
         written = write_in_rounds(worker, rows, begin, undo, sets_aside=options.dead_letters is not None)
         written.fence_seconds = fenced
@@ -190,13 +189,12 @@ class Job:
         """
         return this_worker().run(self._begin())
 
-    def commit(self, handles: Sequence[TransactionHandle | None], *, speculation: bool = False) -> None:
+    def commit(self, handles: Sequence[TransactionHandle | None]) -> None:
         """Commit the tasks' open transactions: one handle of each, or None for a task that an earlier run has committed.
 
-        Raises unless all are certainly committed; commits none if one of them cannot be. `speculation`: further attempts may be
-        about to begin.
+        Raises unless all are certainly committed; commits none if one of them cannot be.
         """
-        this_worker().run(self._commit(handles, speculation=speculation))
+        this_worker().run(self._commit(handles))
 
     def abort(self, handles: Sequence[TransactionHandle | None] = ()) -> None:
         """Abort everything, also of tasks without a result: an open transaction would hide all records behind it.
@@ -216,22 +214,6 @@ class Job:
         if found is not None and found.metadata == self.run:
             raise TransactionAbortedError("the driver has ended the job of this task", retriable=False)
 
-    async def mark_of(self, producer: Producer[Any, Any], task: TaskFacts) -> Mark | None:
-        """The mark of a task, if another run has committed it; earlier attempts are ended where none can be at work."""
-        if not self.options.write_id:
-            return None
-        if task.speculation:
-            # The open mark of an earlier attempt, which is not ended, would delay a read.
-            return self.marks_before.get(task.partition)
-        await self.end_attempts(producer, task.partition, before=task.attempt)
-        return await self.place(task.partition).read(producer)
-
-    async def end_attempts(self, producer: Producer[Any, Any], partition: int, *, before: int) -> None:
-        """Abort the open transactions of earlier attempts of a task."""
-        prefix = self.transactional_id(partition, "")
-        names = _may_write(await producer.list_transactions(prefix))
-        await producer.fence([name for name in names if int(name.removeprefix(prefix)) < before])
-
     @property
     def _driver(self) -> Place:
         """The place of the driver's verdict; also its transactional id, which only the driver of another run fences."""
@@ -241,7 +223,7 @@ class Job:
         # In this order: a task that takes its id after the fence finds the verdict, and a task that has it already is
         # fenced.
         try:
-            await self._write_down([(self._driver, self._verdict)])
+            await self._write_down([self._verdict])
         except KafkaError:
             # Attempts may still begin, but those that are open would hide later records.
             await self._end_attempts(handles)
@@ -249,8 +231,8 @@ class Job:
         await self._end_attempts(handles)
 
     @property
-    def _verdict(self) -> OffsetAndMetadata:
-        return OffsetAndMetadata(THE_ONLY, self.run)
+    def _verdict(self) -> tuple[Place, OffsetAndMetadata]:
+        return self._driver, OffsetAndMetadata(THE_ONLY, self.run)
 
     async def _write_down(
         self, notes: Sequence[tuple[Place, OffsetAndMetadata]], *, if_only_run: bool = False
@@ -278,16 +260,23 @@ class Job:
     async def _begin(self) -> Self:
         # The driver's id always: a broker that does not allow it, or so long a timeout, then refuses before there are
         # tasks. And the open transaction of a driver that died would delay this one.
+        await take_id(self._driver.name, self.options.producer)
         listed = await self._listed()
-        await self._fence([self._driver.name, *_may_write(listed)])
+        await self._fence(_may_write(listed))
         if not self.options.write_id:
             return self
         note = await self._tasks.look_up(self.options.producer)
         earlier = _tasks_of(note)
-        # Jobs of older versions have no note.
-        numbers = self._numbers(listed) if earlier is None else range(earlier)
+        # Jobs of older versions have no note, and neither have streams, all of whose epochs have a first task.
+        numbers = self._numbers(listed) | {0} if earlier is None else range(earlier)
         places = {self.place(number): number for number in numbers}
         marks = {places[place]: mark for place, mark in await marks_at(places, self.options.producer)}
+        for number, mark in marks.items():
+            if mark.epoch != THE_ONLY:
+                raise StateError(
+                    f"the name {self.options.write_id!r} of write.id is that of a stream as well, which has committed epoch "
+                    f"{mark.epoch} ({self.place(number).name!r}): use another write.id. This job has written nothing"
+                )
         return attrs.evolve(self, note_before=None if note is None else note.metadata, marks_before=marks)
 
     async def _end_attempts(self, handles: Sequence[TransactionHandle] = ()) -> None:
@@ -319,7 +308,7 @@ class Job:
         config = self.options.producer
         await fence(names, config.bootstrap_servers, **settings_of(config))
 
-    async def _commit(self, left: Sequence[TransactionHandle | None], *, speculation: bool = False) -> None:
+    async def _commit(self, left: Sequence[TransactionHandle | None]) -> None:
         handles = _known(left)
         try:
             await self._require_open(handles)
@@ -330,8 +319,8 @@ class Job:
             await self._abort_after(error, handles)
             raise
         try:
-            # An attempt that Spark has started and not yet ended finds the verdict, or is fenced.
-            await (self._abort() if speculation else self._end_attempts())
+            # Another attempt, of a slow or a lost executor, may not even have begun: it finds the verdict, or is fenced.
+            await (self._end_attempts() if self.options.write_id else self._abort())
         except KafkaError:
             log.warning(
                 "a repeated task may have left a transaction open that could not be aborted: readers of committed "
@@ -359,8 +348,9 @@ class Job:
         await self._require_same_tasks(len(left), found=len(handles) < len(left))
         await self._require_open(handles)
         note = OffsetAndMetadata(THE_ONLY, json.dumps({TASKS: len(left), RUN: self.run}))
+        # With the verdict: every task has reported.
         await self._write_down(
-            [(self._tasks, note), *await self._marks_found(left)], if_only_run=bool(handles)
+            [(self._tasks, note), self._verdict, *await self._marks_found(left)], if_only_run=bool(handles)
         )
 
     async def _marks_found(

@@ -38,7 +38,16 @@ from aioproducer.spark.exactly_once.ledger import (
     value_of,
 )
 
-__all__ = ["Mark", "OtherRowsError", "Place", "marks_at", "marks_kept", "notes_at", "transactional_name"]
+__all__ = [
+    "Mark",
+    "OtherRowsError",
+    "Place",
+    "marks_at",
+    "marks_kept",
+    "notes_at",
+    "take_id",
+    "transactional_name",
+]
 
 # Brokers accept at most 4,095 bytes.
 PRINT: Final = "fingerprint"
@@ -59,6 +68,15 @@ class OtherRowsError(KafkaError):
 def transactional_name(name: str) -> str:
     """The prefix of the transactional ids of all tasks; ACLs can be granted for it."""
     return f"aioproducer-spark-{name}"
+
+
+async def take_id(name: str, config: ProducerConfig) -> None:
+    """Fence the other producers of a transactional id.
+
+    Raises if brokers do not allow the id, or transactions as long as `config` says.
+    """
+    async with Producer.from_config(config.evolve(transactional_id=name)) as producer:
+        await producer.init_transactions()
 
 
 @attrs.frozen

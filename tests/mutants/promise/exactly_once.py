@@ -8,6 +8,7 @@ from tests.mutants.mutant import Kind
 
 _REPEATS: Final = "tests/spark/exactly_once/test_repeats.py"
 _ASIDE: Final = "tests/spark/shipping/test_set_aside.py"
+_ATTEMPTS: Final = "tests/spark/exactly_once/test_attempts.py"
 _COMMITS: Final = "tests/spark/exactly_once/test_commits.py"
 _COLUMNS: Final = "tests/spark/shipping/test_columns.py"
 _FINGERPRINT: Final = "tests/spark/exactly_once/test_fingerprint.py"
@@ -309,20 +310,52 @@ EXACTLY_ONCE: Final = (
         f"{_FINGERPRINT}::test_text_that_is_not_utf_8",
     ),
     _mutant(
-        "speculation-ends-the-other-attempt",
+        "job-that-is-committed-without-a-verdict",
         "spark/exactly_once/jobs.py",
-        "        if task.speculation:\n",
-        "        if False:\n",
-        "A second attempt aborts the transaction that the first one has just reported to the driver: the job fails.",
-        f"{_SPECULATION}::test_two_attempts_of_a_job_with_all_of_their_rows",
+        "self._end_attempts() if self.options.write_id else self._abort()",
+        "self._end_attempts()",
+        "An attempt that starts behind the commit of its job leaves a transaction open, which hides all records behind it.",
+        f"{_ATTEMPTS}::test_an_attempt_that_starts_behind_the_end_of_a_job",
     ),
     _mutant(
-        "speculation-without-a-verdict",
+        "named-job-that-is-committed-without-a-verdict",
         "spark/exactly_once/jobs.py",
-        "self._abort() if speculation else self._end_attempts()",
-        "self._end_attempts()",
-        "An attempt that starts behind the end of its job leaves a transaction open, which hides all records behind it.",
-        f"{_SPECULATION}::test_an_attempt_that_starts_behind_the_commit_of_its_job",
+        "(self._tasks, note), self._verdict, *",
+        "(self._tasks, note), *",
+        "As before, for a job with a write.id.",
+        f"{_ATTEMPTS}::test_an_attempt_that_starts_behind_the_end_of_a_job",
+    ),
+    _mutant(
+        "marks-found-by-the-driver-are-not-used",
+        "spark/exactly_once/jobs.py",
+        "job.marks_before.get(task.partition)",
+        "None",
+        "A job with a write.id that is run again is written twice.",
+        f"{_REPEATS}::test_a_repeat_that_completes_a_job_keeps_what_is_remembered_of_it",
+    ),
+    _mutant(
+        "job-replaces-the-marks-of-a-stream",
+        "spark/exactly_once/jobs.py",
+        "            if mark.epoch != THE_ONLY:\n",
+        "            if False:\n",
+        "A batch has the name of a stream: the last epoch of the stream is doubled when it is repeated.",
+        f"{_ATTEMPTS}::test_a_job_with_the_name_of_a_stream",
+    ),
+    _mutant(
+        "job-does-not-look-for-a-stream-of-its-name",
+        "spark/exactly_once/jobs.py",
+        "self._numbers(listed) | {0} if",
+        "self._numbers(listed) if",
+        "As before: a stream has no note.",
+        f"{_ATTEMPTS}::test_a_job_with_the_name_of_a_stream",
+    ),
+    _mutant(
+        "time-limit-of-transactions-is-not-checked",
+        "spark/exactly_once/markers.py",
+        "        await producer.init_transactions()\n",
+        "        pass\n",
+        "Brokers allow shorter transactions only: every task of a job fails, after it was scheduled and has started.",
+        f"{_ATTEMPTS}::test_transactions_that_are_longer_than_brokers_allow",
     ),
     _mutant(
         "fenced-attempt-fails",

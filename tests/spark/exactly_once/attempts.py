@@ -50,11 +50,9 @@ def rows(*values: bytes) -> Iterator[pa.RecordBatch]:
     return iter([pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})])
 
 
-async def written(
-    job: Job, attempt: int, *values: bytes, partition: int = 0, speculation: bool = False
-) -> LeftOpen:
+async def written(job: Job, attempt: int, *values: bytes, partition: int = 0) -> LeftOpen:
     """The open transaction of an attempt."""
-    task = TaskFacts(partition, attempt, None, None, speculation=speculation)
+    task = TaskFacts(partition, attempt, None, None, speculation=False)
     layout = Layout.of(SCHEMA, job.options)
     return await asyncio.to_thread(write_and_leave_open, rows(*values), layout, job, task)
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
-from aioproducer import DeliveryError, TransactionAbortedError
+from aioproducer import DeliveryError, StateError, TransactionAbortedError, TransactionError
 from aioproducer.spark.exactly_once.epochs import write_epoch
 from aioproducer.spark.exactly_once.jobs import Job
+from aioproducer.spark.preflight import check_kafka
 from aioproducer.spark.shipping import shipment
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.testing import EmbeddedKafka
 from tests.spark.exactly_once.attempts import (
     SCHEMA,
+    epoch_written,
     forgotten,
     handles,
     options_for,
@@ -33,14 +36,8 @@ async def test_an_attempt_that_starts_behind_its_successors_end(
     """Spark gets the result of one attempt: its rows are there, once, and no transaction of the other stays open."""
     job = await asyncio.to_thread(Job.of(options_for(kafka, **name)).begin)
     left = await written(job, 8, b"a")
-    late = asyncio.create_task(written(job, 7, b"a"))
-    if name:
-        # The second attempt waits for the committed marks.
-        await asyncio.to_thread(job.commit, handles(left))
-        assert (await late).written.skipped == 1
-    else:
-        await late
-        await asyncio.to_thread(job.commit, handles(left))
+    await written(job, 7, b"a")
+    await asyncio.to_thread(job.commit, handles(left))
     assert seen(kafka) == [b"a"]
     assert "Ongoing" not in await states(kafka)
     await forgotten(job.options)
@@ -56,15 +53,81 @@ async def test_what_an_earlier_attempt_left_open_is_not_waited_for(kafka: Embedd
     await forgotten(job.options)
 
 
-async def test_an_attempt_that_starts_behind_the_end_of_a_job(kafka: EmbeddedKafka) -> None:
-    """The attempt finds that the job was aborted, and leaves nothing open."""
-    job = await asyncio.to_thread(Job.of(options_for(kafka)).begin)
-    await written(job, 7, b"a")
-    await asyncio.to_thread(job.abort)
+@pytest.mark.parametrize("name", [{}, {"write.id": "nightly"}], ids=["nameless", "with an id"])
+@pytest.mark.parametrize("end", ["commit", "abort"])
+async def test_an_attempt_that_starts_behind_the_end_of_a_job(
+    kafka: EmbeddedKafka, name: dict[str, str], end: str
+) -> None:
+    """Its executor was frozen, or Spark has just started it: it finds that the job has ended, and leaves nothing open."""
+    job = await asyncio.to_thread(Job.of(options_for(kafka, **name)).begin)
+    left = await written(job, 7, b"a")
+    await asyncio.to_thread(*((job.commit, handles(left)) if end == "commit" else (job.abort,)))
     with pytest.raises(TransactionAbortedError, match="the driver has ended"):
         await written(job, 8, b"a")
-    assert seen(kafka) == []
+    assert seen(kafka) == ([b"a"] if end == "commit" else [])
     assert "Ongoing" not in await states(kafka)
+    await forgotten(job.options)
+
+
+async def test_a_verdict_that_is_refused_behind_the_commit(
+    kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rows are visible, and an error would lead to a second run: it is a warning. The other attempt is aborted."""
+    job = await asyncio.to_thread(Job.of(options_for(kafka)).begin)
+    await written(job, 7, b"a")
+    left = await written(job, 8, b"a")
+    kafka.faults.error("GROUP_AUTHORIZATION_FAILED", api="TxnOffsetCommit", times=None)
+    await asyncio.to_thread(job.commit, handles(left))
+    assert seen(kafka) == [b"a"]
+    assert "a repeated task may have left a transaction open" in caplog.text
+    assert "Ongoing" not in await states(kafka)
+    await forgotten(job.options)
+
+
+@pytest.mark.parametrize("tasks", [2, 7])
+async def test_tasks_of_a_job_that_can_be_repeated_ask_for_no_list(kafka: EmbeddedKafka, tasks: int) -> None:
+    """The driver has the marks of all tasks: with many tasks, lists of all transactional ids would be most of the work."""
+    options = options_for(kafka, **{"write.id": "nightly"})
+    for run in range(2):
+        job = await asyncio.to_thread(Job.of(options).begin)
+        kafka.forget_requests()
+        left = [await written(job, 1 + at, b"%d" % at, partition=at) for at in range(tasks)]
+        asked = Counter(one.api for one in kafka.requests)
+        assert asked["ListTransactions"] == asked["Fetch"] == 0
+        # The driver's verdict.
+        assert asked["OffsetFetch"] == tasks
+        assert [one.written.skipped for one in left] == [run] * tasks
+        await asyncio.to_thread(job.commit, handles(*left))
+    assert len(seen(kafka)) == tasks
+    await forgotten(options)
+
+
+async def test_transactions_that_are_longer_than_brokers_allow(kafka: EmbeddedKafka) -> None:
+    """The driver is refused before there are tasks, and the error names the limit of the brokers."""
+    kafka._cluster.transactions.max_timeout_ms = 600_000
+    with pytest.raises(
+        TransactionError, match=r"-driver' was refused: .*larger than transaction\.max\.timeout\.ms"
+    ):
+        await asyncio.to_thread(Job.of(options_for(kafka)).begin)
+    too_long = {"sink.id": "orders", "kafka.transaction.timeout.ms": "700000"}
+    with pytest.raises(TransactionError, match=r"larger than transaction\.max\.timeout\.ms"):
+        await asyncio.to_thread(check_kafka, options_for(kafka, **too_long), "orders", is_stream=True)
+    await asyncio.to_thread(Job.of(options_for(kafka, **{"kafka.transaction.timeout.ms": "600000"})).begin)
+
+
+@pytest.mark.parametrize("epochs", [[0, 7], [7]])
+async def test_a_job_with_the_name_of_a_stream(kafka: EmbeddedKafka, epochs: list[int]) -> None:
+    """Its marks would replace those of the stream, whose last epoch would be written again when it is repeated."""
+    options = options_for(kafka)
+    for epoch in epochs:
+        await epoch_written(options, epoch, b"row", name="nightly")
+    with pytest.raises(
+        StateError, match=r"'nightly' of write\.id is that of a stream as well.*committed epoch 7"
+    ):
+        await asyncio.to_thread(Job.of(options_for(kafka, **{"write.id": "nightly"})).begin)
+    assert (await epoch_written(options, 7, b"row", name="nightly")).skipped == 1
+    assert len(seen(kafka)) == len(epochs)
+    await forgotten(options)
 
 
 async def test_a_job_leaves_others_alone_whose_names_begin_like_its_own(kafka: EmbeddedKafka) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer import DeliveryError, Producer, ProducerFencedError, StateError, TransactionAbortedError
+from aioproducer import DeliveryError, Producer, ProducerFencedError, StateError
 from aioproducer.spark.exactly_once import epochs
 from aioproducer.spark.exactly_once.epochs import EpochOfTask, write_epoch
 from aioproducer.spark.exactly_once.jobs import Job
@@ -168,29 +168,13 @@ async def test_two_attempts_of_a_job_with_all_of_their_rows(
 ) -> None:
     """Spark takes the result of one of them, the first or the second one; the other leaves nothing open."""
     job = await asyncio.to_thread(Job.of(options_for(kafka, **name)).begin)
-    left = {attempt: await written(job, attempt, b"a", speculation=True) for attempt in (7, 8)}
-    await asyncio.to_thread(job.commit, handles(left[reported]), speculation=True)
+    left = {attempt: await written(job, attempt, b"a") for attempt in (7, 8)}
+    await asyncio.to_thread(job.commit, handles(left[reported]))
     assert seen(kafka) == [b"a"]
     assert "Ongoing" not in await states(kafka)
     again = await asyncio.to_thread(Job.of(job.options).begin)
-    once_more = await written(again, 1, b"a", speculation=True)
+    once_more = await written(again, 1, b"a")
     assert once_more.written.skipped == (1 if name else 0)
     await asyncio.to_thread(again.abort)
     assert seen(kafka) == [b"a"]
-    await forgotten(job.options)
-
-
-@pytest.mark.parametrize("name", NAMES, ids=["nameless", "with an id"])
-async def test_an_attempt_that_starts_behind_the_commit_of_its_job(
-    kafka: EmbeddedKafka, name: dict[str, str]
-) -> None:
-    """Spark has just started the attempt as the other ends: it leaves no transaction open."""
-    job = await asyncio.to_thread(Job.of(options_for(kafka, **name)).begin)
-    left = await written(job, 7, b"a", speculation=True)
-    assert left.of_text(left.as_text()).speculation
-    await asyncio.to_thread(job.commit, handles(left), speculation=left.speculation)
-    with pytest.raises(TransactionAbortedError, match="the driver has ended the job"):
-        await written(job, 8, b"a", speculation=True)
-    assert seen(kafka) == [b"a"]
-    assert "Ongoing" not in await states(kafka)
     await forgotten(job.options)
