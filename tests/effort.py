@@ -22,6 +22,8 @@ SHARED: Final = 40
 """Seeds of each version."""
 HANDLES: Final = 40
 """Seeds of each version."""
+EXACTLY_ONCE: Final = 15
+"""Seeds of each version and kind of work of the Spark sink: a life takes about half a second."""
 COPYING: Final = 6
 """Seeds of each version: a life takes about half a second."""
 DAYS: Final = 1_000 if PROOF else 400

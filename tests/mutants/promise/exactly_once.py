@@ -358,6 +358,15 @@ EXACTLY_ONCE: Final = (
         f"{_ATTEMPTS}::test_transactions_that_are_longer_than_brokers_allow",
     ),
     _mutant(
+        "mark-is-read-before-the-fence",
+        "spark/exactly_once/epochs.py",
+        "        await producer.init_transactions(self.place.name)\n        mark = await self.place.read(producer)\n",
+        "        await producer.init_transactions(f'{self.place.name}-before')\n        mark = await self.place.read(producer)\n"
+        "        await producer.init_transactions(self.place.name)\n",
+        "An attempt that was given up commits between the two steps, and the rows of its task are doubled.",
+        f"{_ATTEMPTS}::test_an_attempt_that_commits_while_its_successor_reads_the_mark",
+    ),
+    _mutant(
         "fenced-attempt-fails",
         "spark/exactly_once/epochs.py",
         "                raise\n        log.info",

@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from aioproducer import DeliveryError, StateError, TransactionAbortedError, TransactionError
+from aioproducer import (
+    DeliveryError,
+    Producer,
+    ProducerFencedError,
+    StateError,
+    TransactionAbortedError,
+    TransactionError,
+)
 from aioproducer.spark.exactly_once.epochs import write_epoch
 from aioproducer.spark.exactly_once.jobs import Job
+from aioproducer.spark.exactly_once.markers import Mark, Place
 from aioproducer.spark.preflight import check_kafka
 from aioproducer.spark.shipping import shipment
 from aioproducer.spark.shipping.columns import Layout
@@ -172,4 +181,31 @@ async def test_an_attempt_without_input_takes_nothing_over(kafka: EmbeddedKafka)
     await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, task, 0)
     await asyncio.to_thread(write_epoch, rows(b"a"), Layout.of(SCHEMA, options), options, task, 0)
     assert seen(kafka) == [b"a"]
+    await forgotten(options)
+
+
+async def test_an_attempt_that_commits_while_its_successor_reads_the_mark(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was fenced before: the successor knows that there is no mark, and writes the rows."""
+    options, loop, whole = options_for(kafka), asyncio.get_running_loop(), Place.read
+    former = Producer(kafka.bootstrap_servers, transactional_id="aioproducer-spark-query-0")
+    await former.start()
+    await former.init_transactions()
+    await former.begin_transaction()
+    await former.send_and_wait("orders", b"a")
+
+    async def committed() -> None:
+        with pytest.raises(ProducerFencedError):
+            await former.commit_transaction()
+
+    async def read(place: Place, producer: Producer[Any, Any]) -> Mark | None:
+        found = await whole(place, producer)
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(committed(), loop))
+        return found
+
+    monkeypatch.setattr(Place, "read", read)
+    await epoch_written(options, 0, b"a")
+    assert seen(kafka) == [b"a"]
+    await former.close(timeout=0)
     await forgotten(options)
