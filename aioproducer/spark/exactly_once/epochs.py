@@ -203,8 +203,9 @@ def _require_previous_epoch(first: Place, mark: Mark | None, epoch: int, *, is_q
         return
     last = "has no mark at all" if mark is None else f"has no mark since epoch {mark.epoch}"
     what = (
-        f"this task writes epoch {epoch}, and {first.name!r} {last}: marks were lost (the ledger was deleted, or brokers "
-        "forgot marks of an older version), or the last epochs were written without exactly-once"
+        f"this task writes epoch {epoch}, and {first.name!r} {last} for topic {first.topic!r}: the option marker.topic (topic, "
+        "if that is not set) was changed, marks were lost (the ledger was deleted, or brokers forgot marks of an older version), "
+        "or the last epochs were written without exactly-once"
     )
     if is_query:
         raise StateError(

@@ -577,6 +577,22 @@ async def test_two_writes_of_an_epoch_to_different_topics(kafka: EmbeddedKafka) 
         await forgotten(options)
 
 
+async def test_a_query_whose_topic_was_changed(kafka: EmbeddedKafka) -> None:
+    """Marks are offsets of the topic: the error names the option, and with the former one for marks the query goes on."""
+    kafka.create_topic("others", 1)
+    await epoch_written(options_for(kafka), 0, b"a", is_query=True)
+    changed = options_for(kafka, topic="others")
+    with pytest.raises(
+        StateError, match=r"no mark at all for topic 'others': the option marker\.topic .*was changed"
+    ):
+        await epoch_written(changed, 1, b"b", is_query=True)
+    assert [record.value for record in kafka.records("others")] == []
+    changed = options_for(kafka, topic="others", **{"marker.topic": TOPIC})
+    await epoch_written(changed, 1, b"b", is_query=True)
+    assert [record.value for record in kafka.records("others")] == [b"b"]
+    await forgotten(changed)
+
+
 async def test_marks_of_an_older_version_are_understood(kafka: EmbeddedKafka) -> None:
     """Old marks do not have their topic; the rows must be the same."""
     options = options_for(kafka)
