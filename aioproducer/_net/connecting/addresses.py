@@ -77,6 +77,8 @@ class Address:
     not_before: float = -math.inf
     told_at: float = -math.inf
     warned_at: float = -math.inf
+    # Of the addresses of the host, those that refused the credentials.
+    refused: dict[str, None] = attrs.Factory(dict)
     # Since when it cannot be reached, and why; None where the newest attempt led to a connection, and it was not given up.
     trouble: tuple[float, KafkaError] | None = None
 
@@ -209,6 +211,7 @@ class Addresses:
                             self._security.in_turn(attempt),
                             setup_timeout=setup_timeout,
                             network=self._network,
+                            refused=self.at(*endpoint.address).refused,
                         )
                     except KafkaError as error:
                         self._note_unaccepted(endpoint.address, attempt, changes, error)

@@ -92,29 +92,40 @@ async def dial(
     *,
     setup_timeout: float | None = None,
     network: Network = SOCKETS,
+    refused: dict[str, None] | None = None,
 ) -> Connection:
     """A connection to this broker, ready for requests, within `setup_timeout` seconds for everything.
 
     The default is `socket_connection_setup_timeout_ms`. BrokerUnavailableError lists the error of each address; it is a
     ProtocolError if a peer answered that is no usable broker.
+
+    `refused` has the addresses of this host where a broker refused the credentials: they are tried last. It is kept here.
     """
+    refused = {} if refused is None else refused
     endpoint.require_valid()
     require_allowed(endpoint, config.allowed_brokers, config.bootstrap_servers)
     loop = asyncio.get_running_loop()
     limit = config.socket_connection_setup_timeout_ms / 1000 if setup_timeout is None else setup_timeout
     deadline = loop.time() + limit
-    addresses = await resolve(endpoint, limit, network)
+    addresses = _refused_last(await resolve(endpoint, limit, network), refused)
     attempts = Attempts(endpoint, config, security, network)
     failures: list[tuple[str, Exception]] = []
     for index, address in enumerate(addresses):
         share = max(0.0, deadline - loop.time()) / (len(addresses) - index)
         try:
-            return await attempts.connect(address, share)
+            connection = await attempts.connect(address, share)
         except (OSError, AuthenticationError, ProtocolError) as error:
             failure = meaning(error, endpoint, security)
             if is_refused_everywhere(failure):
+                # Another attempt may lock the account. The next one is made at another address of the host.
+                if isinstance(error, AuthenticationError) and error.code is not None:
+                    refused.pop(address, None)
+                    refused[address] = None
                 raise
             failures.append((joined(address, endpoint.port), failure.with_traceback(None)))
+        else:
+            refused.pop(address, None)
+            return connection
     raise _failed(endpoint.name, failures) from failures[-1][1]
 
 
@@ -142,6 +153,13 @@ async def resolve(endpoint: BrokerEndpoint, limit: float, network: Network) -> l
     if not addresses:
         raise _unresolved(broker, "it has no address")
     return addresses
+
+
+def _refused_last(addresses: list[str], refused: dict[str, None]) -> list[str]:
+    """The addresses in the order in which they are tried: of those that refused, the one of the oldest refusal is first."""
+    for former in refused.keys() - set(addresses):
+        del refused[former]
+    return [*(address for address in addresses if address not in refused), *refused]
 
 
 async def look_up(host: str, port: int) -> list[Any]:

@@ -602,6 +602,14 @@ SECURITY: Final = (
         f"{_KERBEROS}::test_a_broker_that_is_not_proven",
     ),
     _mutant(
+        "refused-address-is-the-first-again",
+        "_net/connecting/dialing.py",
+        "                    refused[address] = None\n",
+        "                    pass\n",
+        "A host name whose first broker refuses the credentials: those behind it are never reached.",
+        "tests/connection/test_refused_addresses.py::test_the_next_attempt_begins_with_the_next_address",
+    ),
+    _mutant(
         "kerberos-on-the-loop",
         "security/sasl/kerberos.py",
         "context: KerberosContext = yield from _made(credentials, partial(begin, credentials))",
