@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn, Self, TypeAlias, final
@@ -15,6 +16,7 @@ from aioproducer.errors import ConfigurationError
 __all__ = ["GivenSecret", "Secret", "SecretEnv", "SecretFile", "Token"]
 
 _HIDDEN = "***"
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _NO_EXTENSIONS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -120,6 +122,12 @@ def secret_of(value: object) -> Secret | None:
         return value
     # Not isinstance(): an object may lie about its class.
     return Secret(str.__str__(value)) if issubclass(type(value), str) else None
+
+
+def is_unicode(secret: Secret) -> bool:
+    """Whether the secret can be encoded as UTF-8: it has no lone surrogate."""
+    # The error of the codec would hold the secret.
+    return not _SURROGATE.search(secret.reveal())
 
 
 @attrs.frozen(init=False)

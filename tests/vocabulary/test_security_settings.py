@@ -81,6 +81,9 @@ def test_the_mechanisms_of_settings_are_those_of_the_table() -> None:
             "sasl_token_provider: is missing",
         ),
         ({**PLAIN, "security_protocol": "SASL_PLAINTEXT"}, "allow_plaintext_credentials=True"),
+        ({**PLAIN, "sasl_password": f"{CANARY}\udc80"}, "sasl_password: has a lone surrogate"),
+        ({**PLAIN, "sasl_password": Secret(f"{CANARY}\ud800")}, "sasl_password: has a lone surrogate"),
+        ({**PLAIN, "sasl_password": ""}, "sasl_password: is empty"),
         ({**PLAIN, "sasl_scram_token_auth": True}, "requires a SCRAM mechanism"),
         (
             {"security_protocol": "SSL", "ssl_keystore_key": "KEY"},

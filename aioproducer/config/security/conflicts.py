@@ -17,7 +17,7 @@ from aioproducer.config.security.kerberos import (
     ticket_cache_in,
 )
 from aioproducer.config.security.token_conflicts import token_problems
-from aioproducer.secret import Secret
+from aioproducer.secret import Secret, is_unicode
 
 __all__ = [
     "CREDENTIALS_IN_CLEAR",
@@ -247,6 +247,7 @@ def _mechanism_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> I
         for name in ("sasl_username", "sasl_password"):
             if fields[name] is None:
                 yield f"{name}: is missing: sasl_mechanism={mechanism!r} requires it"
+        yield from _password_problems(fields["sasl_password"])
     elif mechanism == IAM:
         yield f"sasl_mechanism={mechanism!r}: requires sasl_jaas_config with {IAM_MODULE}"
     elif mechanism != KERBEROS and iam_options(fields["sasl_jaas_config"]) is None:
@@ -259,3 +260,13 @@ def _mechanism_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> I
             f"security_protocol='SASL_PLAINTEXT': {mechanism} sends the secret itself, and the connection is not encrypted: "
             "use 'SASL_SSL', or set allow_plaintext_credentials=True"
         )
+
+
+def _password_problems(password: object) -> Iterator[str]:
+    """A password that no authentication can send. One that is read somewhere else is checked there, each time."""
+    if type(password) is not Secret:
+        return
+    if not password.reveal():
+        yield "sasl_password: is empty: Kafka has no empty passwords"
+    if not is_unicode(password):
+        yield "sasl_password: has a lone surrogate, so it cannot be encoded as UTF-8"

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import attrs
 
 from aioproducer.errors import ConfigurationError
-from aioproducer.secret import Secret
+from aioproducer.secret import Secret, is_unicode
 from aioproducer.security.sasl.known_keys import KnownKeys
 
 __all__ = ["KerberosCredentials", "PasswordCredentials", "TokenCredentials"]
@@ -28,7 +28,7 @@ def _is_user_name(_instance: object, _attribute: object, name: str) -> None:
         raise ConfigurationError("the SASL user name is empty")
     if _CONTROL.search(name):
         raise ConfigurationError("the SASL user name has a control character")
-    if not _is_utf8(name):
+    if _SURROGATE.search(name):
         raise ConfigurationError("the SASL user name cannot be encoded as UTF-8")
 
 
@@ -36,13 +36,8 @@ def _is_password(_instance: object, _attribute: object, password: Secret) -> Non
     # Kafka knows no empty password: a file, or a variable, has not been filled.
     if not password.reveal():
         raise ConfigurationError("sasl_password is empty")
-    # The error of the codec would hold the password.
-    if not _is_utf8(password.reveal()):
+    if not is_unicode(password):
         raise ConfigurationError("the SASL password cannot be encoded as UTF-8")
-
-
-def _is_utf8(text: str) -> bool:
-    return not _SURROGATE.search(text)
 
 
 def _is_token(_instance: object, _attribute: object, token: Secret) -> None:

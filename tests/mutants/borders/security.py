@@ -610,6 +610,14 @@ SECURITY: Final = (
         "tests/connection/test_refused_addresses.py::test_the_next_attempt_begins_with_the_next_address",
     ),
     _mutant(
+        "password-that-cannot-be-sent",
+        "config/security/conflicts.py",
+        "    if not is_unicode(password):\n",
+        "    if False:\n",
+        "`set_credentials()` takes a password with a lone surrogate, and each connection fails from then on.",
+        f"{_NEW}::test_what_the_mechanism_does_not_take",
+    ),
+    _mutant(
         "kerberos-on-the-loop",
         "security/sasl/kerberos.py",
         "context: KerberosContext = yield from _made(credentials, partial(begin, credentials))",

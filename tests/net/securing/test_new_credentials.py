@@ -221,6 +221,8 @@ async def test_before_the_start_and_after_the_end() -> None:
         (PLAIN, {"token_provider": lambda: "canary"}, "PLAIN takes username and password"),
         (PLAIN, {}, "PLAIN takes username and password, or one of them"),
         (PLAIN, {"password": 5}, "sasl_password"),
+        (PLAIN, {"password": "canary\udc80"}, "sasl_password: has a lone surrogate"),
+        (PLAIN, {"password": ""}, "sasl_password: is empty"),
         (
             {**TOKENS, "sasl_token_provider": lambda: ""},
             {"password": "canary"},
