@@ -111,7 +111,7 @@ class SecretEnv:
 @final
 @attrs.frozen
 class SecretCall:
-    """A secret that a function gives, or a coroutine function; it is called at each authentication."""
+    """A secret that a coroutine function gives, or a function, in a thread; it is called at each authentication."""
 
     function: Callable[[], str | Secret | Awaitable[str | Secret]] = attrs.field(repr=False)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from aioproducer._callers.own_thread import in_own_thread
+from aioproducer._callers.own_thread import OneThread, in_own_thread
 from aioproducer.auth.aws import AwsCredentials, presigned
 from aioproducer.auth.botocore_chain import BotocoreChain, require_botocore
 from aioproducer.auth.failing import NoTokenError
@@ -28,7 +28,7 @@ def msk_iam(
 ) -> Callable[[], Awaitable[Token]]:
     """A provider for Amazon MSK with IAM, for `sasl_mechanism="OAUTHBEARER"`.
 
-    `credentials` is called for each token, and may be a coroutine function. By default the chain of botocore finds them
+    `credentials` is called for each token, in a thread unless it is a coroutine function. By default the chain of botocore finds them
     (extra `aws`), in a thread. A token is valid for 15 minutes, and no longer than its credentials.
     """
     if not _REGION.fullmatch(region):
@@ -43,12 +43,13 @@ def signed_by(
     region: str, source: BotocoreChain | Callable[[], AwsCredentials | Awaitable[AwsCredentials]]
 ) -> Callable[[], Awaitable[Token]]:
     """A provider of tokens that are signed with the credentials of this source."""
+    thread = OneThread()
 
     async def provide() -> Token:
         if isinstance(source, BotocoreChain):
             found: object = await in_own_thread(source.find)
         else:
-            given = source()
+            given = source() if inspect.iscoroutinefunction(source) else await thread.call(source)
             found = await given if inspect.isawaitable(given) else given
             # No frame of a traceback keeps a pair of keys in place of credentials.
             del given

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from aioproducer._net.connecting.conversing import in_a_thread
+from aioproducer._net.securing.calling import UserFunctions
 from aioproducer._net.securing.configured import tls_secrets, tls_settings
 from aioproducer._net.securing.protocol import security_of
 from aioproducer._net.securing.secrets import revealed, revealed_all
@@ -43,11 +44,11 @@ async def prepared(config: ProducerConfig) -> Prepared:
         if config.ssl_context is None:
             own = await _own_certificate(config)
     if config.sasl_password is not None and config.security_protocol.startswith("SASL"):
-        await revealed("sasl_password", config.sasl_password)
+        await revealed("sasl_password", config.sasl_password, UserFunctions())
     return Prepared(security, own)
 
 
 async def _own_certificate(config: ProducerConfig) -> Certificate | None:
-    settings = tls_settings(config, await revealed_all(tls_secrets(config)))
+    settings = tls_settings(config, await revealed_all(tls_secrets(config), UserFunctions()))
     found = pem.blocks(await in_a_thread(partial(own_certificates, settings)))
     return read_certificate(ssl.PEM_cert_to_DER_cert(found[0].text)) if found else None

@@ -16,6 +16,7 @@ from aioproducer.security.tokens.assertions import Claims, Template, signed_asse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aioproducer._net.securing.calling import UserFunctions
     from aioproducer.config import ProducerConfig
     from aioproducer.security.tokens.signing import Sign
 
@@ -26,10 +27,12 @@ _SETTING: Final = "sasl_oauthbearer_assertion_"
 _LARGEST: Final = 1024 * 1024
 
 
-async def assertion_of(config: ProducerConfig, now: float) -> Secret:
+async def assertion_of(config: ProducerConfig, now: float, functions: UserFunctions) -> Secret:
     """A signed assertion; ConfigurationError names the setting and the file that cannot be used."""
     source = config.sasl_oauthbearer_assertion_private_key_passphrase
-    passphrase = None if source is None else await revealed(f"{_SETTING}private_key_passphrase", source)
+    passphrase = None
+    if source is not None:
+        passphrase = await revealed(f"{_SETTING}private_key_passphrase", source, functions)
     return await in_a_thread(partial(_made, config, passphrase, int(now)))
 
 

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from aioproducer._callers.own_thread import OneThread
 from aioproducer._net.connecting.conversing import in_one_thread
 from aioproducer.auth.failing import NoTokenError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
-    from aioproducer._callers.own_thread import OneThread
-
-__all__ = ["LONGEST_CALL", "Given", "call", "call_in_one_thread"]
+__all__ = ["LONGEST_CALL", "Given", "UserFunctions", "call_in_one_thread"]
 
 LONGEST_CALL = 10.0
 
@@ -34,13 +33,38 @@ class Given:
     is_final: bool = False
 
 
-async def call(function: Callable[[], Any]) -> Given:
-    """Call a function or coroutine function, for at most `LONGEST_CALL` seconds.
+class UserFunctions:
+    """Calls functions of the user that give secrets, each for at most `LONGEST_CALL` seconds.
+
+    A coroutine function is called on the event loop. Any other function may block: it is called in a thread, one at a time.
+    """
+
+    def __init__(self) -> None:
+        self._thread = OneThread()
+        # The time limit of a call begins after the calls before it.
+        self._turn = asyncio.Lock()
+
+    async def call(self, function: Callable[[], Any]) -> Given:
+        """The result of a function, or of the awaitable that it returns."""
+        if _is_coroutine_function(function):
+            return await _limited(_awaited(function))
+        async with self._turn:
+            return await _limited(self._in_the_thread(function))
+
+    async def _in_the_thread(self, function: Callable[[], Any]) -> Given:
+        given = await call_in_one_thread(self._thread, function)
+        if not inspect.isawaitable(given.value):
+            return given
+        return await _awaited(lambda: given.value)
+
+
+async def _limited(call: Coroutine[Any, Any, Given]) -> Given:
+    """The result of a call of a function of the user.
 
     It runs in a separate task: one that suppresses its cancellation is left alone, and one that raises CancelledError
     cancels nothing else.
     """
-    task = asyncio.create_task(_awaited(function), name="aioproducer credentials")
+    task = asyncio.create_task(call, name="aioproducer credentials")
     try:
         await asyncio.wait([task], timeout=LONGEST_CALL)
     finally:
@@ -55,6 +79,12 @@ async def call(function: Callable[[], Any]) -> Given:
 async def call_in_one_thread(thread: OneThread, function: Callable[[], Any]) -> Given:
     """Call a function that may block, behind the call before it in this thread."""
     return await in_one_thread(thread, partial(_called, function))
+
+
+def _is_coroutine_function(function: Callable[[], Any]) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 async def _awaited(function: Callable[[], Any]) -> Given:
@@ -72,5 +102,7 @@ async def _awaited(function: Callable[[], Any]) -> Given:
 def _called(function: Callable[[], Any]) -> Given:
     try:
         return Given(function())
+    except NoTokenError as error:
+        return Given(problem=str(error))
     except BaseException as error:  # noqa: BLE001  # in a thread, so nothing else handles it
         return Given(problem=f"raised {type(error).__name__}")

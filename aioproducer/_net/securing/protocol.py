@@ -12,7 +12,7 @@ import attrs
 from aioproducer._callers.own_thread import OneThread
 from aioproducer._net.connecting.security import PLAINTEXT, CredentialsChanged, SecurityProtocol
 from aioproducer._net.log import log_of
-from aioproducer._net.securing.calling import Given, call_in_one_thread
+from aioproducer._net.securing.calling import Given, UserFunctions, call_in_one_thread
 from aioproducer._net.securing.configured import tls_files, tls_secrets, tls_settings
 from aioproducer._net.securing.secrets import revealed_all
 from aioproducer._net.securing.sources import source_of
@@ -67,8 +67,10 @@ def _over_tls(config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log)
             "trusted certificate can take the place of a broker"
         )
 
+    functions = UserFunctions()
+
     async def settings() -> TlsSettings:
-        return tls_settings(config, await revealed_all(tls_secrets(config)))
+        return tls_settings(config, await revealed_all(tls_secrets(config), functions))
 
     context = ReloadedContext(settings, tls_files(config), log, loop.time)
     return SecurityProtocol(context.current, reload_certificates=context.reload)

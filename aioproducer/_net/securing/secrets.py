@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aioproducer._net.connecting.conversing import in_a_thread
-from aioproducer._net.securing.calling import call
 from aioproducer.errors import AuthenticationError, ConfigurationError
 from aioproducer.secret import Secret, SecretCall, SecretEnv, SecretFile
 
 if TYPE_CHECKING:
+    from aioproducer._net.securing.calling import UserFunctions
     from aioproducer.secret import SecretSource
 
 __all__ = ["revealed", "revealed_all"]
@@ -21,12 +21,12 @@ __all__ = ["revealed", "revealed_all"]
 _LARGEST: Final = 1024 * 1024
 
 
-async def revealed_all(sources: Mapping[str, SecretSource]) -> dict[str, Secret]:
+async def revealed_all(sources: Mapping[str, SecretSource], functions: UserFunctions) -> dict[str, Secret]:
     """The secrets of these settings."""
-    return {setting: await revealed(setting, source) for setting, source in sources.items()}
+    return {setting: await revealed(setting, source, functions) for setting, source in sources.items()}
 
 
-async def revealed(setting: str, source: SecretSource) -> Secret:
+async def revealed(setting: str, source: SecretSource, functions: UserFunctions) -> Secret:
     """The secret of a setting: ConfigurationError for a file or variable that is not there."""
     match source:
         case SecretFile(path):
@@ -36,7 +36,7 @@ async def revealed(setting: str, source: SecretSource) -> Secret:
                 raise ConfigurationError(f"{setting}: the environment variable {name} is not set")
             return Secret(os.environ[name])
         case SecretCall():
-            return await _called(setting, source)
+            return await _called(setting, source, functions)
     return source
 
 
@@ -52,9 +52,9 @@ def _content(setting: str, path: str) -> Secret:
     raise ConfigurationError(f"{setting}: reading {path} failed: {why}")
 
 
-async def _called(setting: str, source: SecretCall) -> Secret:
+async def _called(setting: str, source: SecretCall, functions: UserFunctions) -> Secret:
     # No local variable holds the value: some error reports show those of each frame.
-    given = await call(source.function)
+    given = await functions.call(source.function)
     if isinstance(given.value, str | Secret):
         return given.value if isinstance(given.value, Secret) else Secret(given.value)
     why = given.problem or f"gave {type(given.value).__name__} in place of a string"

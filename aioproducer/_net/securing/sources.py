@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from aioproducer._net.securing.calling import call
+from aioproducer._net.securing.calling import UserFunctions
 from aioproducer._net.securing.configured import iam_provider, renewal_of
 from aioproducer._net.securing.secrets import revealed
 from aioproducer._net.securing.token_endpoint import TokenEndpoint
@@ -59,7 +59,7 @@ def source_of(
     if provider is None:
         provider, name = iam_provider(config), "IAMLoginModule"
     if provider is not None:
-        fetch = partial(call, provider)
+        fetch = partial(UserFunctions().call, provider)
     else:
         endpoint = TokenEndpoint(config, log, loop)
         fetch, name = endpoint.fetch, endpoint.name
@@ -116,6 +116,7 @@ class _Passwords:
     def __init__(self, config: ProducerConfig) -> None:
         self._config = config
         self._keys = KnownKeys()
+        self._functions = UserFunctions()
 
     async def given(self, _: BrokerEndpoint) -> PasswordCredentials:
         username, password = self._config.sasl_username, self._config.sasl_password
@@ -123,7 +124,7 @@ class _Passwords:
             raise ConfigurationError("sasl_username and sasl_password are missing")
         return PasswordCredentials(
             username,
-            await revealed("sasl_password", password),
+            await revealed("sasl_password", password, self._functions),
             is_token=self._config.sasl_scram_token_auth,
             most_iterations=self._config.sasl_scram_max_iterations,
             keys=self._keys,

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from aioproducer._net.securing.assertions import assertion_of
-from aioproducer._net.securing.calling import LONGEST_CALL, Given
+from aioproducer._net.securing.calling import LONGEST_CALL, Given, UserFunctions
 from aioproducer._net.securing.configured import endpoint_files, endpoint_tls
 from aioproducer._net.securing.https import HttpsError, answer_of
 from aioproducer._net.securing.secrets import revealed
@@ -51,6 +51,7 @@ class TokenEndpoint:
         self._url = https_url(config.sasl_oauthbearer_token_endpoint_url or "")
         self._loop = loop
         self._clock = clock
+        self._functions = UserFunctions()
         self._context = ReloadedContext(self._tls, endpoint_files(config), log, loop.time).current
 
     @property
@@ -111,7 +112,7 @@ class TokenEndpoint:
         return by_client_secret(
             self._url,
             client_id or "",
-            await revealed("sasl_oauthbearer_client_credentials_client_secret", secret),
+            await revealed("sasl_oauthbearer_client_credentials_client_secret", secret, self._functions),
             scope,
             is_urlencoded=config.sasl_oauthbearer_header_urlencode,
         )
@@ -120,8 +121,8 @@ class TokenEndpoint:
         # Made or read again each time: it expires.
         file = self._config.sasl_oauthbearer_assertion_file
         if file is None:
-            return await assertion_of(self._config, self._clock())
-        return await revealed("sasl_oauthbearer_assertion_file", SecretFile(file))
+            return await assertion_of(self._config, self._clock(), self._functions)
+        return await revealed("sasl_oauthbearer_assertion_file", SecretFile(file), self._functions)
 
     async def _tls(self) -> TlsSettings:
         return endpoint_tls(self._config)

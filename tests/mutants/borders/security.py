@@ -26,6 +26,7 @@ _SECRETS: Final = "tests/net/securing/test_secrets.py"
 _SETTINGS: Final = "tests/vocabulary/test_security_settings.py"
 _SHOWN: Final = "tests/vocabulary/test_shown.py"
 _STORES: Final = "tests/security/stores/test_stores.py"
+_FUNCTIONS: Final = "tests/net/securing/test_user_functions.py"
 _TLS: Final = "tests/connection/test_tls.py"
 _TOKENS: Final = "tests/net/securing/test_tokens.py"
 _NEW: Final = "tests/net/securing/test_new_credentials.py"
@@ -608,6 +609,22 @@ SECURITY: Final = (
         "                    pass\n",
         "A host name whose first broker refuses the credentials: those behind it are never reached.",
         "tests/connection/test_refused_addresses.py::test_the_next_attempt_begins_with_the_next_address",
+    ),
+    _mutant(
+        "function-that-blocks-on-the-loop",
+        "_net/securing/calling.py",
+        "        if _is_coroutine_function(function):\n",
+        "        if True:\n",
+        "A password that a client of a vault gives stops the event loop at each authentication.",
+        f"{_FUNCTIONS}::test_a_function_that_blocks_is_called_in_a_thread",
+    ),
+    _mutant(
+        "time-limit-before-its-turn",
+        "_net/securing/calling.py",
+        "        async with self._turn:\n",
+        "        if True:\n",
+        "Behind a function that hangs, each call waits for it as well as for its own time limit.",
+        f"{_FUNCTIONS}::test_the_time_limit_begins_with_the_turn",
     ),
     _mutant(
         "password-that-cannot-be-sent",

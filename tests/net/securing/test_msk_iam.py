@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from aioproducer import AuthenticationError, ConfigurationError, ProducerConfig
 from aioproducer._net.log import log_of
-from aioproducer._net.securing.calling import call
+from aioproducer._net.securing.calling import UserFunctions
 from aioproducer._net.securing.configured import iam_provider
 from aioproducer._net.securing.protocol import security_of
 from aioproducer._net.securing.tokens import TokenSource
@@ -108,7 +108,7 @@ def source(provider: Callable[[], Any]) -> TokenSource:
     """The tokens of a producer with this provider."""
 
     async def fetch() -> Any:
-        return await call(provider)
+        return await UserFunctions().call(provider)
 
     return TokenSource(fetch, "sasl_token_provider", {}, log_of("tests"), random.Random(1), clock=time.time)
 

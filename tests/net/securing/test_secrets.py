@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from aioproducer import ConfigurationError, KafkaError, ProducerConfig, Secret, SecretEnv, SecretFile
+from aioproducer._net.securing.calling import UserFunctions
 from aioproducer._net.securing.protocol import security_of
 from aioproducer._net.securing.secrets import revealed
 from aioproducer.secret import SecretCall, SecretSource
@@ -22,7 +23,7 @@ CANARY = "canary-7"
 
 async def text_of(source: SecretSource) -> str:
     """The secret of a setting."""
-    return (await revealed("sasl_password", source)).reveal()
+    return (await revealed("sasl_password", source, UserFunctions())).reveal()
 
 
 class Later:
@@ -72,7 +73,7 @@ def stopping() -> str:
 async def test_what_cannot_be_read(source: SecretSource, line: str) -> None:
     """The error names the setting; no text or frame of it has the error of the user's code."""
     with pytest.raises(KafkaError) as caught:
-        await revealed("sasl_password", source)
+        await revealed("sasl_password", source, UserFunctions())
     assert str(caught.value).startswith(f"sasl_password: {line}")
     assert caught.value.__cause__ is caught.value.__context__ is None
     shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
@@ -92,7 +93,7 @@ async def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_bytes(b"\xff\xfe" + CANARY.encode())
     with pytest.raises(ConfigurationError, match="not UTF-8") as caught:
-        await revealed("sasl_password", SecretFile(path))
+        await revealed("sasl_password", SecretFile(path), UserFunctions())
     shown: Any = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     assert CANARY not in "".join(shown.format())
 

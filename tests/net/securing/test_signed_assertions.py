@@ -16,6 +16,7 @@ import pytest
 
 from aioproducer import ConfigurationError, ProducerConfig, SecretFile
 from aioproducer._net.securing.assertions import assertion_of
+from aioproducer._net.securing.calling import UserFunctions
 from aioproducer.errors import KafkaError
 from tests.certificates import Authority, openssl
 from tests.kafka_jars import class_path, program
@@ -188,7 +189,7 @@ async def test_the_assertion_of_java(key: Path, tmp_path: Path) -> None:
         properties, sasl_oauthbearer_allowed_urls="https://idp.example/*"
     )
     signed_at = jwt.decode(theirs, options={"verify_signature": False})["iat"]
-    ours = (await assertion_of(settings, signed_at)).reveal()
+    ours = (await assertion_of(settings, signed_at, UserFunctions())).reveal()
     assert jwt.get_unverified_header(ours) == jwt.get_unverified_header(theirs)
     assert claims_of(ours, key) == claims_of(theirs, key)
 

@@ -50,7 +50,7 @@ def jwt(expires_at: float) -> str:
 
 def source(provider: Any, clock: Clock) -> TokenSource:
     """A source of tokens."""
-    fetch = partial(calling.call, provider)
+    fetch = partial(calling.UserFunctions().call, provider)
     extensions = {"logicalCluster": "lkc-1"}
     return TokenSource(
         fetch, "sasl_token_provider", extensions, log_of("tests"), random.Random(1), clock=clock
