@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -106,6 +108,16 @@ class Realm:
             if "commencing operation" in line or "starting" in line:
                 return
         raise RuntimeError(f"the KDC ended with exit code {self._process.wait(_LIMIT)}")
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """The KDC takes connections, and answers none of them."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """Stop the KDC; can be called twice."""

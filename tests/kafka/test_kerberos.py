@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from aioproducer import (
@@ -22,6 +24,8 @@ from aioproducer import (
 from aioproducer._net.connecting.dialing import dial
 from aioproducer._net.securing.protocol import security_of
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
+from aioproducer.security.sasl.credentials import KerberosCredentials
+from aioproducer.security.sasl.kerberos import GssapiContext, renew_tickets
 from tests.connection.test_in_the_middle import Relay, Treat, between
 from tests.kafka.reading import read_all
 from tests.kafka.realm import REALM, Realm
@@ -172,6 +176,52 @@ async def test_a_kdc_that_is_down(kafka: SecuredKafka) -> None:
     finally:
         realm.stop()
         realm.start()
+
+
+def test_renewed_tickets_need_no_kdc(kafka: SecuredKafka) -> None:
+    """The KDC is asked for the tickets of the brokers as well, and the former ones stay where they are used."""
+    realm = realm_of(kafka)
+    own = str(realm.principal("renewed"))
+    for principal in (f"renewed@{REALM}", None):
+        first = KerberosCredentials("kafka", "localhost", principal, own)
+        left: list[float] = []
+        GssapiContext.begin(attrs.evolve(first, on_use=left.append)).step(None)
+        assert left[0] > 3600.0
+        renewed = attrs.evolve(first, renewals=1)
+        renew_tickets(renewed, ["kafka@localhost"], 0.0)
+        realm.stop()
+        try:
+            for credentials in (first, renewed, attrs.evolve(first, renewals=2)):
+                assert GssapiContext.begin(credentials).step(None).token
+            with pytest.raises(AuthenticationError, match="no KDC of the realm answers"):
+                renew_tickets(renewed, ["kafka@localhost"], 1e9)
+            assert GssapiContext.begin(renewed).step(None).token
+        finally:
+            realm.start()
+
+
+async def test_a_kdc_that_does_not_answer(kafka: SecuredKafka) -> None:
+    """Sessions are renewed with the tickets that are still valid, also after half of their life."""
+    life = 4 * SESSION_SECONDS
+    realm = realm_of(kafka)
+    own = realm.principal("silent", f'-maxlife "{life:g} seconds"')
+    topic = kafka.create_topic("kerberos-silent")
+    given = settings(kafka, sasl_kerberos_principal=f"silent@{REALM}", sasl_kerberos_keytab=str(own))
+    loop = asyncio.get_running_loop()
+    longest, most_threads = 0.0, 0
+    async with Producer(f"localhost:{kafka.kerberos_port}", **given) as producer:
+        ends_at = loop.time() + life - 2
+        await producer.send_and_wait(topic, b"first")
+        with realm.silent():
+            while loop.time() < ends_at:
+                began = loop.time()
+                await producer.send_and_wait(topic, b"x")
+                longest = max(longest, loop.time() - began)
+                names = [thread.name for thread in threading.enumerate()]
+                most_threads = max(most_threads, names.count("aioproducer tickets"))
+    print(f"longest delivery {longest:.2f} s")
+    assert longest < SESSION_SECONDS
+    assert most_threads == 1
 
 
 @pytest.fixture

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aioproducer._net.securing.calling import UserFunctions
 from aioproducer._net.securing.configured import iam_provider, renewal_of
 from aioproducer._net.securing.secrets import revealed
+from aioproducer._net.securing.tickets import TicketSource
 from aioproducer._net.securing.token_endpoint import TokenEndpoint
 from aioproducer._net.securing.tokens import TokenSource
-from aioproducer.config import ticket_cache
 from aioproducer.errors import ConfigurationError
-from aioproducer.security.sasl.credentials import KerberosCredentials, PasswordCredentials
+from aioproducer.security.sasl.credentials import PasswordCredentials
 from aioproducer.security.sasl.kerberos import require_gssapi
 from aioproducer.security.sasl.known_keys import KnownKeys
 
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from aioproducer.security.sasl.credentials import TokenCredentials
 
 __all__ = ["CredentialSource", "source_of"]
-
-# Seconds for which a cache of tickets is used at least, whatever the broker says of them.
-_CACHE_LASTS: Final = 60.0
 
 
 class CredentialSource(Protocol):
@@ -51,7 +47,7 @@ def source_of(
     """The source of the credentials that these settings name."""
     if config.sasl_mechanism == "GSSAPI":
         require_gssapi()
-        return _Tickets(config, loop.time)
+        return TicketSource(config, log)
     if config.sasl_mechanism != "OAUTHBEARER":
         return _Passwords(config)
     fetch: Callable[[], Awaitable[Given]]
@@ -80,34 +76,6 @@ class _Tokens:
 
     def refused(self, credentials: TokenCredentials) -> None:
         self._source.refused(credentials)
-
-
-class _Tickets:
-    """The place of the tickets of Kerberos. The tickets of a key table stay in a cache in memory."""
-
-    def __init__(self, config: ProducerConfig, clock: Callable[[], float]) -> None:
-        self._config = config
-        self._clock = clock
-        self._caches = 0
-        self._changed_at = -math.inf
-
-    async def given(self, endpoint: BrokerEndpoint) -> KerberosCredentials:
-        config = self._config
-        return KerberosCredentials(
-            config.sasl_kerberos_service_name or "",
-            endpoint.server_name,
-            config.sasl_kerberos_principal,
-            config.sasl_kerberos_keytab,
-            ticket_cache(config.sasl_jaas_config),
-            self._caches,
-        )
-
-    def refused(self, _: KerberosCredentials) -> None:
-        """The next tickets come from the KDC: those in the cache belong to a former key of the broker."""
-        # The library does not free a cache, so a broker that goes on refusing must not make one each time.
-        if self._clock() >= self._changed_at + _CACHE_LASTS:
-            self._changed_at = self._clock()
-            self._caches += 1
 
 
 class _Passwords:

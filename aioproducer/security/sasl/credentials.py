@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import attrs
@@ -88,12 +88,19 @@ class TokenCredentials:
     extensions: Mapping[str, str] = attrs.field(factory=dict, validator=_are_extensions, converter=_copied)
 
 
+def _nothing(_seconds: float) -> None:
+    pass
+
+
 @attrs.frozen
 class KerberosCredentials:
     """The place of the ticket of a client, of GSSAPI, and the service that it is for.
 
     With `keytab`, a key table, tickets are got and renewed. Without it they are those of a ticket cache: `cache`, or the
-    default one. Without `principal`, it is the first one there. `caches` counts the caches in memory that were given up.
+    default one. Without `principal`, it is the first one there. `caches` counts the caches in memory that were given up,
+    `renewals` the renewals of the tickets in such a cache.
+
+    `on_use`, of a key table: called with the seconds that the tickets last, in the thread that uses them.
     """
 
     service: str
@@ -102,6 +109,8 @@ class KerberosCredentials:
     keytab: str | None = None
     cache: str | None = None
     caches: int = 0
+    renewals: int = 0
+    on_use: Callable[[float], None] = attrs.field(default=_nothing, eq=False, repr=False)
 
     @property
     def service_at_host(self) -> str:
@@ -110,8 +119,20 @@ class KerberosCredentials:
 
     @property
     def store(self) -> Mapping[str, str]:
-        """The places in the form of the library. The tickets that come from a key table stay in memory."""
+        """The place of the tickets that are used, in the form of the library. Those of a key table stay in memory."""
         if self.keytab is None:
             return {} if self.cache is None else {"ccache": self.cache}
+        # Of two places in turn: the tickets of before may be in use. With a key, the library would ask the KDC in the middle
+        # of an authentication, long before the tickets end.
+        place = self.cache or f"{self._in_memory}-{self.renewals % 2}"
+        return {"client_keytab": "MEMORY:aioproducer-without-keys", "ccache": place}
+
+    @property
+    def store_of_kdc(self) -> Mapping[str, str]:
+        """The key table, and the place in memory where the library renews the tickets that it gets with it."""
+        return {"client_keytab": self.keytab or "", "ccache": f"{self._in_memory}-kdc"}
+
+    @property
+    def _in_memory(self) -> str:
         place = hashlib.sha256(f"{self.keytab}\0{self.principal}\0{self.caches}".encode()).hexdigest()[:32]
-        return {"client_keytab": self.keytab, "ccache": self.cache or f"MEMORY:aioproducer-{place}"}
+        return f"MEMORY:aioproducer-{place}"

@@ -27,6 +27,7 @@ _SETTINGS: Final = "tests/vocabulary/test_security_settings.py"
 _SHOWN: Final = "tests/vocabulary/test_shown.py"
 _STORES: Final = "tests/security/stores/test_stores.py"
 _FUNCTIONS: Final = "tests/net/securing/test_user_functions.py"
+_TICKETS: Final = "tests/net/securing/test_tickets.py"
 _TLS: Final = "tests/connection/test_tls.py"
 _TOKENS: Final = "tests/net/securing/test_tokens.py"
 _NEW: Final = "tests/net/securing/test_new_credentials.py"
@@ -625,6 +626,46 @@ SECURITY: Final = (
         "        if True:\n",
         "Behind a function that hangs, each call waits for it as well as for its own time limit.",
         f"{_FUNCTIONS}::test_the_time_limit_begins_with_the_turn",
+    ),
+    _mutant(
+        "tickets-renewed-by-each-use",
+        "_net/securing/tickets.py",
+        "            if self._is_renewing or not",
+        "            if not",
+        "A KDC that does not answer leaves one thread after another behind.",
+        f"{_TICKETS}::test_a_kdc_that_does_not_answer_holds_up_no_authentication",
+    ),
+    _mutant(
+        "renewed-tickets-are-not-used",
+        "_net/securing/tickets.py",
+        "                    self._renewals += 1\n",
+        "                    pass\n",
+        "The tickets are renewed, and the former ones are used until the KDC has to be asked.",
+        f"{_TICKETS}::test_a_kdc_that_does_not_answer_holds_up_no_authentication",
+    ),
+    _mutant(
+        "renewed-tickets-of-a-former-key",
+        "_net/securing/tickets.py",
+        "                if used.caches == self._caches:\n",
+        "                if True:\n",
+        "A renewal that was under way while a broker refused the tickets changes the place of those got anew.",
+        f"{_TICKETS}::test_tickets_that_a_broker_refused_meanwhile",
+    ),
+    _mutant(
+        "kdc-asked-at-each-authentication",
+        "security/sasl/ticket_renewal.py",
+        "        self._not_before = now + _PAUSE\n",
+        "        self._not_before = now\n",
+        "A KDC that has locked the principal is asked again by each authentication.",
+        "tests/security/sasl/test_ticket_renewal.py::test_a_pause_after_a_failure",
+    ),
+    _mutant(
+        "kdc-asked-while-tickets-are-valid",
+        "security/sasl/credentials.py",
+        '        return {"client_keytab": "MEMORY:aioproducer-without-keys", "ccache": place}\n',
+        '        return {"client_keytab": self.keytab, "ccache": place}\n',
+        "After half of the life of its tickets, the library asks the KDC in the middle of each authentication.",
+        f"{_KERBEROS}::test_where_the_tickets_are",
     ),
     _mutant(
         "password-that-cannot-be-sent",

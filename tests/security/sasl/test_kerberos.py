@@ -143,8 +143,14 @@ def test_where_the_tickets_are() -> None:
     assert CACHE.store == {}
     assert KerberosCredentials("kafka", "b", cache="/tmp/cache").store == {"ccache": "/tmp/cache"}
     other = attrs.evolve(TABLE, principal="other@X.EXAMPLE")
-    assert TABLE.store["client_keytab"] == "/etc/orders.keytab"
+    # With the key table, the library would ask the KDC whenever it thinks fit.
+    assert TABLE.store["client_keytab"].startswith("MEMORY:")
     assert TABLE.store["ccache"].startswith("MEMORY:")
+    assert TABLE.store_of_kdc["client_keytab"] == "/etc/orders.keytab"
+    # The library renews tickets in one place, while those in another one are used.
+    places = {attrs.evolve(TABLE, renewals=number).store["ccache"] for number in range(4)}
+    assert len(places) == 2
+    assert TABLE.store_of_kdc["ccache"] not in places
     assert TABLE.store["ccache"] != other.store["ccache"]
     # The one before was given up.
     assert TABLE.store["ccache"] != attrs.evolve(TABLE, caches=1).store["ccache"]
