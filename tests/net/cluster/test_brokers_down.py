@@ -157,6 +157,7 @@ async def test_brokers_that_advertise_a_wrong_address(make: Make, kafka: Embedde
     kafka.faults.alter(elsewhere, api="Metadata", times=None)
     producer = make(kafka)
     await producer.start()
+    await producer.partitions_for("one")
     delivery = await producer.send("one", b"v", timeout=0.2)
     assert await delivery.wait(LIMIT) is Outcome.NOT_WRITTEN
     assert f":{dead}" in f"{delivery.exception()} {producer.health().last_error}"
