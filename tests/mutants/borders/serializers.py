@@ -129,8 +129,8 @@ SERIALIZERS: Final = (
     _mutant(
         "closed-twice",
         "_net/runtime/preparing.py",
-        "        owners = {id(each.owner): each.owner for each in serializers if _has_close(each)}\n",
-        "        owners = dict(enumerate(each.owner for each in serializers if _has_close(each)))\n",
+        "            id(each.owner): each.owner\n",
+        "            id(each): each.owner\n",
         "An object that serializes both keys and values is closed twice.",
         f"{_ENDS}::test_one_object_for_both_parts",
     ),
