@@ -39,9 +39,27 @@ from aioproducer._core.delivery import sending_of as sending_of
 from aioproducer._core.delivery import settle_into as settle_into
 from aioproducer._core.delivery import settled as settled
 from aioproducer._core.distribution import Distribution as Distribution
-from aioproducer._core.distribution import count_acknowledged as count_acknowledged
 from aioproducer._core.messages import ArrayView as ArrayView
 from aioproducer._core.messages import Program as Program
+from aioproducer._core.ordinary import BatchState as BatchState
+from aioproducer._core.ordinary import Covered as Covered
+from aioproducer._core.ordinary import EventEffects as EventEffects
+from aioproducer._core.ordinary import FlushState as FlushState
+from aioproducer._core.ordinary import NodeState as NodeState
+from aioproducer._core.ordinary import OrdinaryAccumulator as OrdinaryAccumulator
+from aioproducer._core.ordinary import OrdinaryDeadlines as OrdinaryDeadlines
+from aioproducer._core.ordinary import OrdinaryDrainer as OrdinaryDrainer
+from aioproducer._core.ordinary import OrdinaryMaker as OrdinaryMaker
+from aioproducer._core.ordinary import OrdinaryOutcomes as OrdinaryOutcomes
+from aioproducer._core.ordinary import OrdinarySequences as OrdinarySequences
+from aioproducer._core.ordinary import OrdinarySettlement as OrdinarySettlement
+from aioproducer._core.ordinary import OrdinaryTally as OrdinaryTally
+from aioproducer._core.ordinary import PartitionState as PartitionState
+from aioproducer._core.ordinary import TopicCounts as TopicCounts
+from aioproducer._core.ordinary import await_answer as await_answer
+from aioproducer._core.ordinary import batch_written as batch_written
+from aioproducer._core.ordinary import by_topic as by_topic
+from aioproducer._core.ordinary import cover as cover
 from aioproducer._core.records import BATCH_OVERHEAD as BATCH_OVERHEAD
 from aioproducer._core.records import OUTCOMES as OUTCOMES
 from aioproducer._core.records import Batch as Batch
@@ -50,6 +68,7 @@ from aioproducer._core.records import Clock as Clock
 from aioproducer._core.records import ManualClock as ManualClock
 from aioproducer._core.records import ReadMark as ReadMark
 from aioproducer._core.records import Waker as Waker
+from aioproducer._core.records import frame_batches as frame_batches
 from aioproducer._core.records import murmur2 as murmur2
 from aioproducer._core.records import record_size as record_size
 

@@ -72,6 +72,8 @@ class Topic:
     ignore_keys: bool
     custom: bool
     forgotten: bool
+    topic_id: bytes
+    used_at: float
     @property
     def name(self) -> str: ...
     @property

@@ -1,33 +1,20 @@
 # Memory, partitions, topics: the parts that the fast path touches.
-# Part of accept.pyx. Uses records.pxd (Batch).
-
-cdef class MemoryShare
-
+# Part of accept.pyx. Uses accept.pxd, which has their attributes.
 
 cdef class Budget:
     """The limit of the bytes of buffered records: of all records, or of those of one topic."""
-
-    cdef readonly Budget whole
-
-    cdef readonly Py_ssize_t capacity
-    cdef readonly Py_ssize_t used
-    cdef readonly Py_ssize_t peak
-    # The bytes in shares whose broker takes nothing, and their limit.
-    cdef readonly Py_ssize_t stuck
-    cdef public Py_ssize_t stuck_limit
-    # Kept back for shares below their part of it: no share can take all before it is known to be stuck.
-    cdef public Py_ssize_t kept
-    cdef public Py_ssize_t part
 
     def __init__(self, Py_ssize_t capacity, Budget whole=None):
         self.capacity = self.stuck_limit = capacity
         self.whole = whole
 
+    @cython.final
     cdef inline bint has_room(self, Py_ssize_t size, MemoryShare share) noexcept:
         left = self.capacity - self.used - size
         return (left >= self.kept or (left >= 0 and share.used < self.part)) and not (
             share._stuck and self.stuck + size > self.stuck_limit)
 
+    @cython.final
     cdef inline void add(self, Py_ssize_t size, bint stuck) noexcept:
         self.used += size
         if stuck:
@@ -38,12 +25,6 @@ cdef class Budget:
 
 cdef class MemoryShare:
     """One broker's share of a budget, with its own line of waiting records."""
-
-    cdef readonly Budget budget
-    cdef readonly Py_ssize_t used
-    cdef Budget _whole
-    cdef bint _stuck
-    cdef public int waiting
 
     def __init__(self, Budget budget not None):
         self.budget = budget
@@ -63,9 +44,11 @@ cdef class MemoryShare:
             if self._whole is not None:
                 self._whole.stuck += change
 
+    @cython.final
     cdef inline bint has_room(self, Py_ssize_t size) noexcept:
         return self.budget.has_room(size, self) and (self._whole is None or self._whole.has_room(size, self))
 
+    @cython.final
     cdef inline void take(self, Py_ssize_t size) noexcept:
         self.used += size
         self.budget.add(size, self._stuck)
@@ -88,21 +71,12 @@ cdef class MemoryShare:
 cdef class Partition:
     """The part of a partition that the fast path touches; the state machines extend it with its queue."""
 
-    cdef readonly Topic topic
-    cdef readonly int index
-    cdef public Batch open
-    cdef public MemoryShare share
-    # Records of this partition that wait for memory: no record may pass them.
-    cdef public int waiting
-    # True while its next batch is opened, for the first record of it.
-    cdef bint rolling
-
     def __init__(self, Topic topic not None, int index, MemoryShare share not None):
         self.topic = topic
         self.index = index
         self.share = share
 
-    def roll(self, double now, bint awaited):
+    cpdef roll(self, double now, bint awaited):
         """Close the open batch, if there is one, and open the next; ``awaited``: a caller waits for the record."""
         raise NotImplementedError
 
@@ -114,23 +88,10 @@ cdef class Partition:
 cdef class Topic:
     """The part of a topic that the fast path touches: its partitions and the sticky choice."""
 
-    cdef readonly str name
-    # By index; None until the first record for the partition comes.
-    cdef readonly list partitions
-    # Calls that wait for this topic: no call may pass them.
-    cdef public int waiting
-    cdef public Partition sticky
-    cdef public Py_ssize_t sticky_bytes
-    cdef public Py_ssize_t sticky_limit
-    cdef public bint ignore_keys
-    # Records chosen by a user's partitioner cannot take the fast path without an explicit partition.
-    cdef public bint custom
-    # The topic was dropped as unused: references to it must be looked up again.
-    cdef public bint forgotten
-
     def __init__(self, str name not None):
         self.name = name
         self.partitions = []
+        self.topic_id = bytes(16)
 
     def queue(self, Py_ssize_t index):
         """The partition with this index, made if it is not there yet."""

@@ -4,24 +4,11 @@
 
 from libc.math cimport INFINITY
 
-from aioproducer._core.records cimport Batch
-
 cdef extern from "platform.h":
     pass
 
-cdef enum:
-    MOST_BOUNDS = 31
-
-
 cdef class Distribution:
     """Counts by the smallest bound that is not below the number, and the sum; the last count is above all bounds."""
-
-    cdef readonly tuple bounds
-    cdef readonly double total
-    cdef double _largest
-    cdef int _bound_count
-    cdef double _bounds[MOST_BOUNDS]
-    cdef long long _counts[MOST_BOUNDS + 1]
 
     def __cinit__(self, tuple bounds not None):
         if len(bounds) > MOST_BOUNDS:
@@ -38,9 +25,9 @@ cdef class Distribution:
 
     def add(self, double value):
         """Count one number."""
-        self._count(value)
+        self.count(value)
 
-    cdef void _count(self, double value) noexcept:
+    cdef void count(self, double value) noexcept:
         cdef int low = 0, high = self._bound_count, middle
         while low < high:
             middle = (low + high) // 2
@@ -63,13 +50,3 @@ cdef class Distribution:
     def counts(self):
         """The counts, one more than the number of bounds. For any thread."""
         return tuple([self._counts[at] for at in range(self._bound_count + 1)])
-
-
-def count_acknowledged(Batch batch not None, double now, Distribution queue_time not None,
-                       Distribution request_time not None, Distribution delivery_time not None,
-                       Distribution batch_records not None):
-    """Count the times and the records of a batch that was written: one call for each batch, in place of four."""
-    queue_time._count(batch.drained_at - batch.opened_at)
-    request_time._count(now - batch.written_at)
-    delivery_time._count(now - batch.opened_at)
-    batch_records._count(batch.record_count)

@@ -127,6 +127,12 @@ cdef class Batch:
     cdef int append_raw(self, View key, View value, tuple headers, Py_ssize_t body,
                         long long timestamp, double now, double deadline, dict deadlines) except -1
     cdef Octets _written(self)
+    cdef Py_ssize_t byte_count(self) noexcept
+    cdef bint has_ended(self) noexcept
+    cdef int acknowledge_all(self, long long base_offset, long long log_append_time) except -1
+    cdef int _settle(self, int outcome, object error) except -1
+    cdef int write_header(self, long long producer_id, int epoch, int base_sequence, object checksum,
+                          bint transactional) except -1
     cdef int mark_awaited(self) except -1
     cdef int outcome_of(self, int index) except -1
     cdef object error_of(self, int index)
@@ -143,6 +149,9 @@ cdef class Batch:
     cdef int note_context(self, int index, object token) except -1
     cdef list remove_waiters(self, int index, object matches)
     cdef list _waiters_of(self, int index)
+
+
+cdef object owner_of(Batch batch)
 
 
 cdef inline void failure_was_read(Batch batch) noexcept:

@@ -63,7 +63,7 @@ cdef class ReadMark:
     """Becomes ``seen`` when a caller reads the failure of a record of any batch that refers to it."""
 
 
-cdef inline object owner_of(Batch batch):
+cdef object owner_of(Batch batch):
     return None if batch._owner is None else aioproducer_referent(batch._owner)
 
 
@@ -136,6 +136,9 @@ cdef class Batch:
     @property
     def size(self):
         """The present size of the whole batch in bytes: header and records; 0 once it is settled."""
+        return self.byte_count()
+
+    cdef Py_ssize_t byte_count(self) noexcept:
         return 0 if self._octets is None else self._octets.size
 
     @property
@@ -244,6 +247,10 @@ cdef class Batch:
 
     def stamp(self, long long producer_id, int epoch, int base_sequence, object checksum, bint transactional=False):
         """Close the batch and write its header with this identity; ``checksum`` computes CRC-32C."""
+        self.write_header(producer_id, epoch, base_sequence, checksum, transactional)
+
+    cdef int write_header(self, long long producer_id, int epoch, int base_sequence, object checksum,
+                          bint transactional) except -1:
         cdef Octets octets = self._written()
         cdef unsigned char *data
         self.closed = True
@@ -263,6 +270,7 @@ cdef class Batch:
         put_int(data + 53, base_sequence, 4)
         put_int(data + 57, self.record_count, 4)
         put_int(data + 17, <unsigned int>checksum(self.view()[CRC_START:]), 4)
+        return 0
 
     # -- deadlines: one mark per run of records accepted within a millisecond
 
@@ -375,6 +383,9 @@ cdef class Batch:
 
     def acknowledge(self, long long base_offset, long long log_append_time=-1):
         """The broker wrote the batch: every unsettled record is acknowledged. Returns their number."""
+        return self.acknowledge_all(base_offset, log_append_time)
+
+    cdef int acknowledge_all(self, long long base_offset, long long log_append_time) except -1:
         self.base_offset = base_offset
         self.log_append_time = log_append_time
         return self._settle(ACKED, None)
@@ -383,7 +394,7 @@ cdef class Batch:
         """Every unsettled record failed with this error, which has the outcome. Returns their number."""
         return self._settle(_place_of[error.outcome], error)
 
-    def _settle(self, int outcome, object error):
+    cdef int _settle(self, int outcome, object error) except -1:
         cdef int count = self.pending
         if self.outcome != PENDING:
             raise ValueError(f"{self!r} is settled already")
@@ -482,6 +493,9 @@ cdef class Batch:
         A part of a split batch whose records had all expired before has not: its numbers must reach the log, or be
         given up, like any others.
         """
+        return self.has_ended()
+
+    cdef bint has_ended(self) noexcept:
         return self.outcome != PENDING or self._forward is not None
 
     @property

@@ -173,3 +173,27 @@ cdef Py_ssize_t fresh_size(View key, View value, Py_ssize_t headers_size) noexce
 def record_size(key, value, tuple headers=None):
     """How many bytes a record takes as the first of its batch, without the batch's own 61 bytes of header."""
     return fresh_size(view_of(key), view_of(value), headers_size_of(headers))
+
+
+def frame_batches(list parts not None, bytes before not None, list batches not None):
+    """Add the batches of a topic, `(partition, bytes)`, to the pieces of a Produce request of a flexible version.
+
+    ``before`` goes before the first. Returns the bytes that go before the next piece.
+    """
+    cdef unsigned char head[16]
+    cdef unsigned char *at
+    cdef unsigned long long size
+    for partition, view in batches:
+        put_int(head, partition, 4)
+        at = head + 4
+        size = len(view) + 1
+        while size >= 0x80:
+            at[0] = (size & 0x7f) | 0x80
+            at += 1
+            size >>= 7
+        at[0] = <unsigned char>size
+        parts.append(before + PyBytes_FromStringAndSize(<const char *>head, at + 1 - head))
+        parts.append(view)
+        # No tags.
+        before = b"\0"
+    return before

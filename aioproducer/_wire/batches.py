@@ -13,10 +13,13 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NO_SEQUENCE = -1
 
+# CRC-32C of the bytes behind it in the header.
+checksum = crc32c.crc32c
+
 
 def stamp(batch: Batch, producer_id: int, epoch: int, sequence: int, transactional: bool) -> None:
     """Write the header of `batch` with this identity; the batch does not change afterwards."""
-    batch.stamp(producer_id, epoch, sequence, crc32c.crc32c, transactional)
+    batch.stamp(producer_id, epoch, sequence, checksum, transactional)
 
 
 def stamp_anonymous(batch: Batch) -> None:

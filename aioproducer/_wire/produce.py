@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from aioproducer._core import frame_batches
 from aioproducer._wire.apis import PRODUCE
 
 FLEXIBLE_FROM = 9
@@ -31,7 +32,7 @@ class TopicBatches(NamedTuple):
 
     name: str
     topic_id: bytes
-    batches: Sequence[tuple[int, memoryview]]
+    batches: list[tuple[int, memoryview]]
 
 
 class ProduceHead(NamedTuple):
@@ -77,10 +78,7 @@ def _flexible(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes |
     parts: list[bytes | memoryview] = []
     for name, topic_id, batches in topics:
         text += (topic_id if by_id else _compact(name)) + _uvarint(len(batches) + 1)
-        for partition, view in batches:
-            parts += (text + _INT32.pack(partition) + _uvarint(len(view) + 1), view)
-            text = NO_TAGS
-        text += NO_TAGS
+        text = frame_batches(parts, text, batches) + NO_TAGS
     parts.append(text + NO_TAGS)
     return parts
 

@@ -20,6 +20,7 @@ import pytest
 
 from aioproducer import BufferFullError, Delivery, Outcome, Producer
 from aioproducer._net.timers.wakeup import Wakeup
+from aioproducer._state.queues.partition_queue import PartitionQueue
 from aioproducer.testing import EmbeddedKafka
 from tests.effort import seeds
 from tests.net.support import LIMIT, Make, engine, memory_in_use, timers_of_the_library, until, warm
@@ -64,17 +65,30 @@ class Ledger:
 def while_opening(producer: Producer[Any, Any], act: Callable[[Any], object]) -> Callable[[], None]:
     """The collector runs whenever a batch has just been opened, and a finalizer does this; returns what ends that."""
     accumulator: Any = engine(producer).accumulator
-    opens = accumulator._open
+    opens = PartitionQueue.roll
 
-    def opened(queue: Any, *about: Any) -> None:
+    def opened(queue: PartitionQueue, *about: Any) -> None:
         opens(queue, *about)
-        act(queue)
+        if queue.accumulator is accumulator:
+            act(queue)
 
-    def stop() -> None:
-        accumulator._open = opens
+    def rolled(queue: PartitionQueue, now: float, awaited: bool) -> None:
+        accumulator.effects.event(opened, queue, now, awaited)
 
-    accumulator._open = opened
-    return stop
+    setattr(PartitionQueue, "roll", rolled)  # noqa: B010  # to mypy it is a method
+    return as_before
+
+
+def as_before() -> None:
+    """No finalizer runs while a batch is opened."""
+    if "roll" in vars(PartitionQueue):
+        delattr(PartitionQueue, "roll")
+
+
+@pytest.fixture(autouse=True)
+def _opened_as_before() -> Iterator[None]:
+    yield
+    as_before()
 
 
 @contextmanager
@@ -256,15 +270,15 @@ async def test_nothing_is_withdrawn_while_it_is_chosen_for_a_request(
 ) -> None:
     """try_cancel() and purge() come too late for records that are about to leave, and return that."""
     producer = await warm(make(kafka, linger_ms=5), "one")
-    drainer = engine(producer).accumulator.drainer
+    sequences = engine(producer).accumulator.sequences
     delivery = producer.send_nowait("one", b"v")
-    take, said = drainer._take, []
+    checksum, said = sequences.checksum, []
 
-    def taking(*batch: Any) -> None:
+    def taking(batch: memoryview) -> int:
         said.append((delivery.try_cancel(), producer.purge()))
-        take(*batch)
+        return checksum(batch)
 
-    monkeypatch.setattr(drainer, "_take", taking)
+    monkeypatch.setattr(sequences, "checksum", taking)
     assert await delivery.wait(LIMIT) is Outcome.ACKED
     assert said == [(False, 0)]
     assert [record.value for record in kafka.records("one")] == [b"v"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aioproducer._core import Batch, BatchSettings, Distribution, count_acknowledged
+from aioproducer._core import Distribution
 
 
 def test_the_largest_value_is_taken_once() -> None:
@@ -16,16 +16,3 @@ def test_the_largest_value_is_taken_once() -> None:
     counts.add(-1.0)
     assert counts.take_largest() == -1.0
     assert (counts.counts, counts.total) == ((2, 1, 1), 8.0)
-
-
-def test_a_written_batch_is_counted_by_its_times_and_records() -> None:
-    """The times in the queue, of the request and of the delivery, and the number of records, each in its own counts."""
-    batch = Batch("t", 0, 1000, BatchSettings(), 10.0)
-    for _ in range(3):
-        batch.append(None, b"v", None, 0)
-    batch.drained_at, batch.written_at = 10.5, 11.0
-    queue_time, request_time, delivery_time, batch_records = (Distribution(()) for _ in range(4))
-    count_acknowledged(batch, 13.0, queue_time, request_time, delivery_time, batch_records)
-    totals = [counts.total for counts in (queue_time, request_time, delivery_time, batch_records)]
-    assert totals == [0.5, 2.0, 3.0, 3.0]
-    assert queue_time.counts == (1,)

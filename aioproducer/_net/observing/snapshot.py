@@ -10,9 +10,9 @@ from aioproducer._callers.copied import copied, retried
 from aioproducer.stats import Failure, Stats, TopicStats, TransactionStats
 
 if TYPE_CHECKING:
+    from aioproducer._core import TopicCounts
     from aioproducer._net.accepting.intake import Intake
     from aioproducer._net.runtime.engine import Engine
-    from aioproducer._state.delivery.topic_counts import TopicCounts
     from aioproducer.stats import ConnectionStats
 
 

@@ -30,13 +30,14 @@ class ProduceExchange:
         requests: ProduceRequests,
         link: Link,
         version: int,
-        batches: list[QueuedBatch],
+        waiting: dict[tuple[str, int], QueuedBatch],
         names_by_id: dict[bytes, str],
     ) -> None:
         self._requests = requests
         self._link = link
         self._version = version
-        self._waiting = {(batch.topic, batch.partition): batch for batch in batches}
+        # The batches by topic and partition.
+        self._waiting = waiting
         self._by_id = names_by_id
 
     def answered(self, frame: memoryview) -> None:
@@ -69,20 +70,20 @@ class ProduceExchange:
         for topic in response.responses:
             # The same as `_name_of()`, without a call for each topic.
             name = names.get(topic.topic_id, topic.name) if names else topic.name
-            for partition in topic.partition_responses:
-                # Unpacked: each field by its name costs as much as all of them.
-                index, code, base_offset, append_time, _, _, _, leader = partition
-                if leader[0] >= 0 and not hinted:
+            partitions = topic.partition_responses
+            at = settlement.settle_written(name, partitions, 0, self._waiting, now)
+            while at < len(partitions):
+                partition = partitions[at]
+                if partition.current_leader[0] >= 0 and not hinted:
                     # All at once, and before the first of these batches is sent again.
                     hinted = True
                     self._requests.hint(list(self._hints(response)))
-                batch = self._waiting.pop((name, index), None)
+                batch = self._waiting.pop((name, partition.index), None)
                 if batch is None:
                     strange = True
-                elif code:
-                    settlement.answered(batch, self._understood(partition), now)
                 else:
-                    settlement.written(batch, base_offset, append_time, now)
+                    settlement.answered(batch, self._understood(partition), now)
+                at = settlement.settle_written(name, partitions, at + 1, self._waiting, now)
         self._omitted()
         return strange
 

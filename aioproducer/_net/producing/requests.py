@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._codecs import CODECS
+from aioproducer._core import await_answer, by_topic
 from aioproducer._net.producing.exchange import ProduceExchange
 from aioproducer._state.queues.batches import PartitionAnswer
 from aioproducer._state.transactions.versions import version_for
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from aioproducer._state.cluster.metadata import LeaderHint
     from aioproducer._state.machines import Machines
     from aioproducer._state.queues.batches import QueuedBatch
-    from aioproducer._state.queues.partition_queue import NodeQueue, TopicQueues
+    from aioproducer._state.queues.partition_queue import NodeQueue
     from aioproducer.config import ProducerConfig
 
 
@@ -88,7 +89,7 @@ class ProduceRequests:
 
     def _write(self, link: Link, batches: list[QueuedBatch], now: float) -> None:
         connection = link.connection
-        topics = self._by_topic(batches, now)
+        topics = by_topic(batches, now, TopicBatches)
         try:
             version = self._version(connection, topics)
         except ProtocolError as error:
@@ -115,12 +116,10 @@ class ProduceRequests:
             return
         by_id = version >= TOPIC_IDS_FROM
         names = {topic_id: name for name, topic_id, _ in topics} if by_id else {}
-        for batch in batches:
-            topic: TopicQueues = batch.queue.topic  # type: ignore[assignment]
-            batch.sent_to = topic.topic_id if by_id else NO_ID
+        waiting = await_answer(batches, by_id)
         if transactions is not None:
             transactions.current.sent(now)
-        exchange = ProduceExchange(self, link, version, batches, names)
+        exchange = ProduceExchange(self, link, version, waiting, names)
         size = sum(map(len, parts))
         limit = answer_limit(size)
         connection.write_request(correlation_id, parts, exchange, timeout_ms / 1000, limit, size)
@@ -142,18 +141,6 @@ class ProduceRequests:
             answer = PartitionAnswer(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, broker=link.connection.broker)
             self.settlement.answered(batch, answer, now)
         link.permits.release()
-
-    def _by_topic(self, batches: list[QueuedBatch], now: float) -> list[TopicBatches]:
-        topics: dict[str, TopicBatches] = {}
-        for batch in batches:
-            batch.written_at = now
-            topic = batch.topic
-            entry = topics.get(topic)
-            if entry is None:
-                queues: TopicQueues = batch.queue.topic  # type: ignore[assignment]
-                entry = topics[topic] = TopicBatches(topic, queues.topic_id, [])
-            entry.batches.append((batch.partition, batch.view()))  # type: ignore[attr-defined]  # made above
-        return list(topics.values())
 
     def _write_unasked(
         self, link: Link, correlation_id: int, parts: list[bytes | memoryview], batches: list[QueuedBatch]

@@ -28,23 +28,18 @@ class Dispatcher:
         self.has_loop = True
         self.effects.perform = self.perform
 
-    def perform(self) -> None:  # noqa: C901, PLR0912  # one line for each effect: calls in between cost a request 2 %
+    def perform(self) -> None:  # noqa: C901  # one line for each effect: calls in between cost a request 2 %
         """Perform all effects, and those that are added meanwhile."""
         effects = self.effects
         try:
-            while True:
-                found = False
+            # The last question calls nothing, so that no signal handler adds an effect behind it.
+            while not effects.is_empty:
                 while effects.has_room:
                     self.memory_lines.serve()
-                    found = True
-                if effects.opened or effects.losses or effects.in_doubt:
+                if effects.may_end_records:
                     self._tell_transactions()
-                    found = True
-                if effects.closed:
                     self._compress()
-                    found = True
                 while effects.nodes:
-                    found = True
                     node = next(iter(effects.nodes))
                     if node.wakeup is not None:
                         node.wakeup.ring()
@@ -53,26 +48,13 @@ class Dispatcher:
                     effects.nodes.pop(node, None)
                 if effects.wake_at != math.inf:
                     due = effects.wake_at
-                    found = True
                     if self.has_loop:
                         self.engine.wakeup.by(due)
                     # A garbage collection meanwhile may have run code that needs an earlier timer.
                     if effects.wake_at == due:
                         effects.wake_at = math.inf
-                if (
-                    effects.reports
-                    or effects.flushed
-                    or effects.stale
-                    or effects.wanted
-                    or effects.refused_ids
-                    or effects.call_ended_last
-                    or effects.identity_exhausted
-                    or effects.flush_without_memory
-                ):
+                if effects.is_rare:
                     self._perform_rare()
-                elif not found:
-                    # Nothing was called since the first question, so that no signal handler added an effect behind it.
-                    return
         except OUT_OF_MEMORY:
             # The event took place, and its effects are kept for the next turn. Without memory for that as well, the
             # next event or the timekeeper's next pulse performs them.

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict, deque
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from aioproducer._core import OrdinaryDeadlines
 from aioproducer._state.cluster.facts import OUT_OF_MEMORY
 from aioproducer._state.deadlines import Deadlines
 from aioproducer._state.effects import event
 from aioproducer._state.queues.partition_queue import PartitionQueue
 
 if TYPE_CHECKING:
+    from collections import OrderedDict, deque
+
     from aioproducer._state.effects import Effects
     from aioproducer._state.queues.batches import QueuedBatch
 
@@ -25,19 +27,18 @@ def has_ended(thing: PartitionQueue | QueuedBatch) -> bool:
     return not isinstance(thing, PartitionQueue) and thing.settled
 
 
-class BatchDeadlines:
+class BatchDeadlines(OrdinaryDeadlines):
     """The times at which a batch of `live` or a partition becomes due. `live`: all batches that have no outcome."""
 
+    effects: Effects
+    live: dict[QueuedBatch, None]
+    replacements: dict[QueuedBatch, None]
+    aging: OrderedDict[QueuedBatch, None]
+    heap: Deadlines[PartitionQueue | QueuedBatch]
+    lingers: deque[tuple[float, PartitionQueue]]
+
     def __init__(self, effects: Effects, live: dict[QueuedBatch, None]) -> None:
-        self.effects = effects
-        self.live = live
-        # Replacements of batches: they joined `live` later than batches that were opened after them.
-        self.replacements: dict[QueuedBatch, None] = {}
-        # The batches whose records have the common delivery time, oldest first. The deadlines of the others are in `heap`.
-        self.aging: OrderedDict[QueuedBatch, None] = OrderedDict()
-        self.heap: Deadlines[PartitionQueue | QueuedBatch] = Deadlines()
-        # The ends of lingers, earliest first: all are equally long, so that no heap is needed to sort them.
-        self.lingers: deque[tuple[float, PartitionQueue]] = deque()
+        super().__init__(effects, live, Deadlines())
         # A deadline could not be added to the heap for want of memory.
         self.unwatched = False
 
@@ -70,24 +71,17 @@ class BatchDeadlines:
                 # A record that is accepted later may be due before all remaining ones.
                 self.watch(batch, batch.opened_at + batch.delivery_timeout)
 
-    def linger(self, queue: PartitionQueue, until: float) -> None:
-        """The first batch of this partition lingers until then."""
-        lingers = self.lingers
-        if not lingers:
-            self.effects.wake_by(until)
-        elif until < lingers[-1][0]:
-            # It was opened while an older batch of its partition was in front of it.
-            self.effects.wake_by(until)
-            self.heap.add(until, queue)
-            return
-        lingers.append((until, queue))
-
     def set_alarm(self, batch: QueuedBatch, due: float) -> None:
         """Something of this batch becomes due."""
         self.effects.wake_by(due)
         self.heap.add(due, batch)
         batch.watched_until = due
         batch.alarms += 1
+
+    def drop_alarms(self, batch: QueuedBatch) -> None:
+        """The entries of this batch have no meaning any more."""
+        self.heap.over(has_ended, batch.alarms)
+        batch.alarms = 0
 
     def watch_rest(self, batch: QueuedBatch) -> None:
         """The remaining records of this batch have deadlines of their own; watch the next one."""

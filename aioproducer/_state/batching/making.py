@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-from aioproducer._core import BATCH_OVERHEAD, BatchSettings
+from aioproducer._core import BatchSettings, OrdinaryMaker
 from aioproducer._state.queues.batches import QueuedBatch
 
 if TYPE_CHECKING:
@@ -13,12 +12,13 @@ if TYPE_CHECKING:
     from aioproducer._state.batching.batch_deadlines import BatchDeadlines
     from aioproducer._state.batching.compression_ratio import CompressionRatios
     from aioproducer._state.batching.limits import Limits
-    from aioproducer._state.queues.gapless import Gap
-    from aioproducer._state.queues.partition_queue import PartitionQueue
 
 
-class BatchMaker:
+class BatchMaker(OrdinaryMaker):
     """Each batch gets its size limit, its number and its times here."""
+
+    limits: Limits
+    ratios: CompressionRatios
 
     def __init__(
         self,
@@ -29,40 +29,15 @@ class BatchMaker:
         loop: Any,
         unseen_log: list[Any] | None,
     ) -> None:
-        self.limits = limits
-        self.ratios = ratios
-        self._deadlines = deadlines
-        # The number of batches that were opened.
-        self.opened = 0
-        self._settings = BatchSettings(
+        settings = BatchSettings(
             loop,
             max_age=max(limits.linger, limits.max_age),
             delivery_timeout=limits.delivery_timeout,
             waker=waker,
             unseen_log=[] if unseen_log is None else unseen_log,
         )
-
-    def new(
-        self, queue: PartitionQueue, now: float, expected: int, awaited: bool, gap: Gap | None
-    ) -> QueuedBatch:
-        """The next batch of a partition."""
-        topic, limits = queue.topic.name, self.limits
-        limit = limits.batch_size
-        if limits.codec:
-            limit = self.ratios.plain_limit(topic, limits.codec, limit, BATCH_OVERHEAD)
-        if gap is not None:
-            # Behind a gap each record has a batch of its own: the loss may be noticed before the next record is sent.
-            limit, expected = 1, 0
-        # A first record that is awaited waits for no others, unless the setting says so. Not `now`: the clock of an event loop
-        # may be behind, as that of uvloop, which counts milliseconds and stands still during a turn.
-        linger_at = -math.inf if awaited and not limits.linger_awaited else now + limits.linger
-        awaited = awaited or limits.linger_awaited
-        batch = QueuedBatch(
-            topic, queue.index, limit, self._settings, now, queue, queue.share, awaited, expected
-        )
-        self.opened += 1
-        batch.begin((self.opened,), linger_at, gap)
-        return batch
+        super().__init__(QueuedBatch, limits, ratios, settings)
+        self._deadlines = deadlines
 
     def replacement(self, batch: QueuedBatch, number: int) -> QueuedBatch:
         """A new batch for records that were in `batch`: it takes over its place, its time and its watchers."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aioproducer._core import OrdinaryOutcomes
 from aioproducer._state.delivery.former_topic import was_sent_to_the_former_topic
 from aioproducer._state.delivery.slowness import SLOW
 from aioproducer._state.delivery.verdicts import verdict
 from aioproducer._state.effects import Ended, OffsetWentBack, Settled
-from aioproducer._state.queues.batches import SEQUENCE_MODULUS
-from aioproducer._state.queues.flushing import batch_written, records_failed
+from aioproducer._state.queues.flushing import records_failed
 from aioproducer._state.queues.partition_queue import NO_LEADER, Anchor
 from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer.errors import BrokerError
@@ -20,69 +20,39 @@ if TYPE_CHECKING:
 
     from aioproducer._state.batching.accumulator import Accumulator
     from aioproducer._state.delivery.tally import Tally
+    from aioproducer._state.effects import Effects
+    from aioproducer._state.identity.sequences import Sequences
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._state.queues.flush import Flush
     from aioproducer._state.queues.partition_queue import PartitionQueue
     from aioproducer._state.transactions.current import CurrentTransaction
     from aioproducer.errors import KafkaError
 
-# Half of the cost of the constructor of a NamedTuple, which is a function in Python.
-_made = tuple.__new__
 
-
-class Outcomes:
+class Outcomes(OrdinaryOutcomes):
     """Gives the records of a batch their outcome, which other classes of this room decide, and frees its memory."""
+
+    accumulator: Accumulator
+    effects: Effects
+    sequences: Sequences
+    tally: Tally
+    transaction: CurrentTransaction | None
 
     def __init__(
         self, accumulator: Accumulator, tally: Tally, transaction: CurrentTransaction | None
     ) -> None:
-        self.accumulator = accumulator
-        self.effects = accumulator.effects
-        self.sequences = accumulator.sequences
-        self.tally = tally
-        # Of a transactional producer.
-        self.transaction = transaction
+        super().__init__(accumulator, tally, transaction, Anchor, SLOW)
 
-    def acknowledge(self, batch: QueuedBatch, base_offset: int, log_append_time: int, now: float) -> None:
-        """Every record of the batch that has no outcome yet is written."""
-        queue, size, effects = batch.queue, batch.size, self.effects
-        # Without a call for each batch where nothing is reported.
-        contexts = self._contexts_of(batch) if effects.reports_outcomes else ()
-        count = batch.acknowledge(base_offset, log_append_time)
-        if batch.in_flight:
-            self.accumulator.records_in_flight -= count
-        self.sequences.acknowledged(queue, batch, now)
-        self.tally.acknowledged(batch, count, size, now)
-        if count and self.transaction is not None:
-            self.transaction.parts.opened = True
-        flushed = batch_written(batch) if batch.flushes else ()
-        self._note_offset(queue, batch, base_offset, now)
-        self._end(batch, None)
-        if flushed:
-            effects.flushed.extend(flushed)
-        if effects.reports_outcomes and count:
-            effects.reports.append(Settled(batch, count, size, None, now, contexts))
-        if batch.last_error is not None or now - batch.opened_at >= SLOW:
-            self._report_the_end(batch, count, None, now)
+    _was_sent_to_the_former_topic = staticmethod(was_sent_to_the_former_topic)
 
-    def _note_offset(self, queue: PartitionQueue, batch: QueuedBatch, base_offset: int, now: float) -> None:
-        topic_id = queue.topic.topic_id  # type: ignore[attr-defined]  # a TopicQueues
-        if batch.sent_to != topic_id and was_sent_to_the_former_topic(batch):
-            return
-        # A batch may be written before earlier batches and acknowledged after them.
-        if batch.order > queue.newest_acked:
-            queue.newest_acked = batch.order
-            expected = queue.end_offset
-            if 0 <= base_offset < expected:
-                self.tally.suspected_losses += 1
-                queue.end_offset = base_offset
-                self.effects.reports.append(OffsetWentBack(batch, base_offset, expected, now))
-        end = base_offset + batch.record_count
-        if end > queue.end_offset and base_offset >= 0:
-            queue.end_offset = end
-            # An acknowledged batch that was never sent again under its newest numbers has none in the log.
-            last = (batch.sequence + batch.record_count - 1) % SEQUENCE_MODULUS
-            queue.anchor = _made(Anchor, (end - 1, batch.identity, last))
+    def _report_outcome(
+        self, batch: QueuedBatch, count: int, size: int, now: float, contexts: tuple[object, ...]
+    ) -> None:
+        self.effects.reports.append(Settled(batch, count, size, None, now, contexts))
+
+    def _offset_went_back(self, batch: QueuedBatch, offset: int, expected: int, now: float) -> None:
+        self.tally.suspected_losses += 1
+        self.effects.reports.append(OffsetWentBack(batch, offset, expected, now))
 
     def conclude(self, batch: QueuedBatch, error: KafkaError, now: float) -> None:
         """Every record of the batch that has no outcome yet ends with this error."""
@@ -96,7 +66,9 @@ class Outcomes:
         else:
             self.sequences.not_appended(batch.queue, batch)
         flushed = self._failed(batch, error, count, now, size=size, contexts=contexts)
-        self._end(batch, error)
+        # Wake the task that reports failures of unread deliveries.
+        self.effects.wake_by(batch.opened_at)
+        self._end(batch)
         self.effects.flushed.extend(flushed)
         if batch.attempts:
             self._report_the_end(batch, count, error, now)
@@ -170,14 +142,6 @@ class Outcomes:
         if queue.open is batch:
             queue.open = None
             self.accumulator.lingering.pop(queue, None)
-
-    def _end(self, batch: QueuedBatch, error: KafkaError | None) -> None:
-        if error is not None:
-            # Wake the task that reports failures of unread deliveries.
-            self.effects.wake_by(batch.opened_at)
-        self.accumulator.retire(batch)
-        # The same as `room()`, without a call for each batch.
-        self.effects.has_room, self.effects.room_of = True, batch.share
 
     def _report_the_end(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
         others_wait = batch.queue.has_others_to_retry(batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aioproducer._core import OrdinarySettlement
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.delivery.former_topic import lost_with_its_topic, may_be_in_the_former_topic
 from aioproducer._state.delivery.refusals import broker_error
@@ -16,6 +17,8 @@ from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
     from aioproducer._state.backoff import Uniform
+    from aioproducer._state.batching.accumulator import Accumulator
+    from aioproducer._state.delivery.outcomes import Outcomes
     from aioproducer._state.delivery.refusals import Refusals
     from aioproducer._state.queues.batches import PartitionAnswer, QueuedBatch
     from aioproducer._state.queues.partition_queue import PartitionQueue
@@ -26,14 +29,16 @@ REFUSED_IDS = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 BUSY = Backoff(0.02, 1.0)
 
 
-class Settlement:
+class Settlement(OrdinarySettlement):
     """Judges the answer or the loss of a request for each of its batches: written, sent again, split, or refused."""
 
+    outcomes: Outcomes
+    accumulator: Accumulator
+
     def __init__(self, refusals: Refusals, *, retries: int, backoff: Backoff, rng: Uniform) -> None:
+        super().__init__(refusals.losses.outcomes)
         self.refusals = refusals
         self.losses = refusals.losses
-        self.outcomes = refusals.losses.outcomes
-        self.accumulator = self.outcomes.accumulator
         self.effects = self.outcomes.effects
         self.sequences = self.outcomes.sequences
         self.tally = self.outcomes.tally
@@ -56,21 +61,6 @@ class Settlement:
         batch.judged = True
         self.accumulator.update_readiness(queue, now)
 
-    def written(self, batch: QueuedBatch, base_offset: int, log_append_time: int, now: float) -> None:
-        """The broker has written this batch. Nearly all answers say so."""
-        queue = batch.queue
-        ahead = queue.ahead is batch
-        self._landed(queue, batch, now)
-        if not batch.settled:
-            if ahead:
-                self._acknowledge_older(queue, batch, base_offset, now)
-            if batch.attempts > 1:
-                log_append_time = append_time(batch, log_append_time)
-            self.outcomes.acknowledge(batch, base_offset, log_append_time, now)
-        batch.judged = True
-        if queue.queue:
-            self.accumulator.update_readiness(queue, now)
-
     def _judge(self, queue: PartitionQueue, batch: QueuedBatch, answer: PartitionAnswer, now: float) -> None:
         decided = verdict(answer.code, answer.base_offset)
         if answer.code in REFUSED_IDS:
@@ -78,7 +68,7 @@ class Settlement:
         if decided.refresh_metadata:
             self.effects.stale[batch.topic] = None
         if decided.kind is Kind.ACK:
-            at = append_time(batch, answer.log_append_time)
+            at = self._append_time(batch, answer.log_append_time)
             self.outcomes.acknowledge(batch, answer.base_offset, at, now)
         elif batch.gap is not None and decided.proves_not_appended and not batch.dirty:
             self.outcomes.conclude(batch, batch.gap.error(batch, now), now)
@@ -110,18 +100,6 @@ class Settlement:
             self._retry(batch, error, now, proven=not written)
         batch.judged = True
         self.accumulator.update_readiness(queue, now)
-
-    def _landed(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
-        """An attempt is over, with an answer or without."""
-        batch.judged = False
-        batch.answered_at = now
-        batch.in_flight = False
-        accumulator = self.accumulator
-        accumulator.records_in_flight -= batch.pending
-        accumulator.bytes_in_flight -= batch.charged
-        queue.in_flight -= 1
-        if queue.ahead is batch:
-            queue.ahead = None
 
     # -- earlier and later batches of the partition
 
@@ -206,17 +184,17 @@ class Settlement:
             child.plain_size = child.size
             self.accumulator.deadlines.watch_rest(child)
         self.sequences.replace(queue, batch, children)
-        self.accumulator.retire(batch, to=children)
+        self.accumulator.replace(batch, children)
         self.effects.room(batch.share)
         for child in reversed(children):
             queue.put_back(child)
 
+    @staticmethod
+    def _append_time(batch: QueuedBatch, answered: int) -> int:
+        """The broker's time of the append, -1 where the records keep their own.
 
-def append_time(batch: QueuedBatch, answered: int) -> int:
-    """The broker's time of the append, -1 where the records keep their own.
-
-    For a batch that is already in the log, Kafka 4.3.1 returns the latest timestamp of the batch in this field, also
-    for a topic with CreateTime.
-    """
-    repeated = batch.attempts > 1 and answered == batch.max_timestamp
-    return -1 if repeated else answered
+        For a batch that is already in the log, Kafka 4.3.1 returns the latest timestamp of the batch in this field, also
+        for a topic with CreateTime.
+        """
+        repeated = batch.attempts > 1 and answered == batch.max_timestamp
+        return -1 if repeated else answered

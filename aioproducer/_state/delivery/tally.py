@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from aioproducer._callers.owners import NO_PART, Part, Told
-from aioproducer._core import count_acknowledged
+from aioproducer._core import OrdinaryTally
 from aioproducer._state.buckets import Buckets
 from aioproducer._state.delivery.found import NOTHING_FOUND, Doubt, Found
 from aioproducer._state.delivery.topic_counts import MOST_TOPICS, CountsByTopic
@@ -44,38 +44,43 @@ class Totals:
     unknown: int = 0
 
 
-@attrs.define
-class Tally:
+class Tally(OrdinaryTally):
     """All counts of one producer."""
 
-    acked: int = 0
-    acked_bytes: int = 0
-    not_written: int = 0
-    unknown: int = 0
-    retried: int = 0
-    batches: int = 0
-    batches_split: int = 0
-    requests: int = 0
-    suspected_losses: int = 0
-    # Failed records of `send_nowait` that were never in a batch; `not_written` counts them too.
-    never_placed: int = 0
-    last_ack: float | None = None
-    last_error: BaseException | None = None
-    last_error_at: float | None = None
-    topics: CountsByTopic = attrs.Factory(CountsByTopic)
-    # Failed records by topic, name of the error and outcome.
-    failed_by_kind: Counter[tuple[str, str, Outcome]] = attrs.Factory(Counter)
-    # Records that were set aside, by the topic that they were meant for.
-    dead_letters: Counter[str] = attrs.Factory(Counter)
-    queue_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
-    request_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
-    delivery_time: Buckets = attrs.Factory(lambda: Buckets(SECONDS_BOUNDS))
-    batch_records: Buckets = attrs.Factory(lambda: Buckets(RECORDS_BOUNDS))
-    batch_size: Buckets = attrs.Factory(lambda: Buckets(BYTES_BOUNDS))
-    compression_ratio: Buckets = attrs.Factory(lambda: Buckets(RATIO_BOUNDS))
-    failures: int = 0
-    _kept: deque[Failure] = attrs.Factory(lambda: deque(maxlen=KEPT_FAILURES))
-    _in_doubt: deque[Doubt] = attrs.Factory(lambda: deque(maxlen=KEPT_IN_DOUBT))
+    topics: CountsByTopic
+    queue_time: Buckets
+    request_time: Buckets
+    delivery_time: Buckets
+    batch_records: Buckets
+    batch_size: Buckets
+    last_ack: float | None
+
+    def __init__(self) -> None:
+        super().__init__(
+            CountsByTopic(),
+            queue_time=Buckets(SECONDS_BOUNDS),
+            request_time=Buckets(SECONDS_BOUNDS),
+            delivery_time=Buckets(SECONDS_BOUNDS),
+            batch_records=Buckets(RECORDS_BOUNDS),
+            batch_size=Buckets(BYTES_BOUNDS),
+        )
+        self.compression_ratio = Buckets(RATIO_BOUNDS)
+        self.not_written = 0
+        self.unknown = 0
+        self.retried = 0
+        self.batches_split = 0
+        self.suspected_losses = 0
+        # Failed records of `send_nowait` that were never in a batch; `not_written` counts them too.
+        self.never_placed = 0
+        self.last_error: BaseException | None = None
+        self.last_error_at: float | None = None
+        # Failed records by topic, name of the error and outcome.
+        self.failed_by_kind: Counter[tuple[str, str, Outcome]] = Counter()
+        # Records that were set aside, by the topic that they were meant for.
+        self.dead_letters: Counter[str] = Counter()
+        self.failures = 0
+        self._kept: deque[Failure] = deque(maxlen=KEPT_FAILURES)
+        self._in_doubt: deque[Doubt] = deque(maxlen=KEPT_IN_DOUBT)
 
     @property
     def totals(self) -> Totals:
@@ -94,26 +99,6 @@ class Tally:
     def forget_batches(self) -> None:
         """The producer has ended: no log is searched any more."""
         self._in_doubt.clear()
-
-    def sent(self, batches: list[QueuedBatch]) -> None:
-        """A request with these batches leaves."""
-        self.requests += 1
-        self.batches += len(batches)
-        for batch in batches:
-            self.batch_size.add(batch.size)
-            self.topics[batch.topic].batches += 1
-
-    def acknowledged(self, batch: QueuedBatch, count: int, size: int, now: float) -> None:
-        """A batch was written."""
-        topic = self.topics[batch.topic]
-        topic.acked += count
-        topic.acked_bytes += size
-        self.acked += count
-        self.acked_bytes += size
-        self.last_ack = now
-        count_acknowledged(
-            batch, now, self.queue_time, self.request_time, self.delivery_time, self.batch_records
-        )
 
     def ended_in_failure(self, batch: QueuedBatch, now: float) -> None:
         """A batch ended, and not all of its records were written."""

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
+from aioproducer._core import TopicCounts
 from aioproducer.stats import OTHER_TOPICS
 
 # Topics with counters of their own.
 MOST_TOPICS = 1000
-
-
-class TopicCounts:
-    """The counters of one topic."""
-
-    __slots__ = ("acked", "acked_bytes", "batches", "failed", "retried")
-
-    def __init__(self) -> None:
-        self.acked = 0
-        self.acked_bytes = 0
-        self.failed = 0
-        self.retried = 0
-        self.batches = 0
 
 
 class CountsByTopic(dict[str, TopicCounts]):

@@ -14,9 +14,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from aioproducer._state.queues.batches import SEQUENCE_MODULUS
+from aioproducer._core import OrdinarySequences
 from aioproducer._state.queues.partition_queue import NEVER
-from aioproducer._wire.batches import stamp, stamp_anonymous
+from aioproducer._wire.batches import checksum, stamp, stamp_anonymous
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -51,11 +51,13 @@ def is_confirmed(queue: PartitionQueue, now: float) -> bool:
     return now - queue.confirmed_at < CONFIRMED_FOR
 
 
-class Sequences(ABC):
+class Sequences(OrdinarySequences, ABC):
     """The rules by which batches get their identity and their place in the sequence of their partition."""
 
+    _identity: Identity | None
+
     def __init__(self) -> None:
-        self._identity: Identity | None = None
+        super().__init__(checksum)
         # The reason why the newest request gave no producer id.
         self.trouble: KafkaError | None = None
 
@@ -176,18 +178,7 @@ class Sequences(ABC):
             self._prepare_first(queue)
         if queue.identity != self._identity and not queue.sent:
             self._adopt(queue)
-        self._number(queue, batch)
-        queue.numbered += 1
-        batch.nth = queue.numbered
-        queue.sent.append(batch)
-
-    def _number(self, queue: PartitionQueue, batch: QueuedBatch) -> None:
-        assert queue.identity is not None  # noqa: S101  # may_send() refused before
-        batch.identity = producer_id, epoch = queue.identity
-        batch.sequence = sequence = queue.next_sequence
-        # The same as `next_sequence`, without a call for each batch.
-        queue.next_sequence = (sequence + batch.record_count) % SEQUENCE_MODULUS
-        stamp(batch, producer_id, epoch, sequence, self.transactional)
+        self._number_next(queue, batch)
 
     def _mend(self, queue: PartitionQueue) -> None:
         queue.in_order_again()
@@ -206,13 +197,6 @@ class Sequences(ABC):
         queue.next_sequence = 0
 
     # -- outcomes of batches
-
-    def acknowledged(self, queue: PartitionQueue, batch: QueuedBatch, now: float) -> None:
-        """The batch is in the log: in that of the former topic perhaps, which says nothing about the present one."""
-        known = self._forget(queue, batch) and batch.nth > queue.numbered_before
-        if known and batch.identity == queue.identity:
-            queue.confirmed_at = now
-            queue.broken = queue.broken and not self._runs_on(queue, batch)
 
     @staticmethod
     def _runs_on(queue: PartitionQueue, batch: QueuedBatch) -> bool:
@@ -255,13 +239,6 @@ class Sequences(ABC):
             stamp(child, *child.identity, child.sequence, self.transactional)
         at = queue.sent.index(batch)
         queue.sent[at : at + 1] = children
-
-    def _forget(self, queue: PartitionQueue, batch: QueuedBatch) -> bool:
-        sent = queue.sent
-        if batch.sequence < 0 or batch not in sent:
-            return False
-        sent.remove(batch)
-        return True
 
 
 class Unnumbered(Sequences):

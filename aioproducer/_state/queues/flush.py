@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from aioproducer._callers.owners import NO_PART, NOTHING, Part
+from aioproducer._core import FlushState
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -22,21 +23,19 @@ class Failure(NamedTuple):
     records: int
 
 
-class Flush:
+class Flush(FlushState):
     """One `flush()`: the number of records that it waits for, and the outcomes of those that ended meanwhile.
 
     A batch stays open for records that come later, or each of many flushes would leave a batch of its own behind.
     """
 
-    __slots__ = ("acked", "began", "error", "errors", "failures", "not_written", "unknown", "waiting")
+    __slots__ = ("began", "error", "errors", "failures", "not_written", "unknown")
 
     def __init__(self) -> None:
         # The counts of the records that had their outcomes before.
         self.began: Told = NOTHING
-        self.waiting = 0
         # The process had no memory to follow one of its records, so that its end cannot be noticed.
         self.error: BaseException | None = None
-        self.acked = 0
         self.not_written = 0
         self.unknown = 0
         # The first failures, and the records of each failure, by its number.
@@ -71,16 +70,3 @@ class Flush:
         is_before = number <= self.began.failures
         known = failure.records if is_before else self.failures.get(number, NO_PART).records
         return max(0, known - told.ahead.get(number, NO_PART).records)
-
-
-class Covered:
-    """The part of a batch that a flush waits for: the records from `first` to before `until`, `left` of them pending."""
-
-    __slots__ = ("first", "flush", "left", "until")
-
-    def __init__(self, flush: Flush, first: int, until: int, left: int) -> None:
-        self.flush = flush
-        self.first = first
-        self.until = until
-        self.left = left
-        flush.waiting += 1

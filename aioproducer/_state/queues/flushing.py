@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from aioproducer._state.queues.flush import Covered
+from aioproducer._core import Covered
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -17,13 +17,6 @@ class WaitsForPlace(Protocol):
     """An accepted record without a place, as flushes see it."""
 
     flushes: tuple[Flush, ...]
-
-
-def cover(flush: Flush, batches: Iterable[QueuedBatch]) -> None:
-    """The flush waits for all records that the batches hold now."""
-    for batch in batches:
-        if batch.pending:
-            batch.flushes.append(Covered(flush, 0, batch.record_count, batch.pending))
 
 
 def cover_call(flush: Flush, call: WaitsForPlace) -> None:
@@ -60,19 +53,6 @@ def not_placed(call: WaitsForPlace, failure: Failure) -> list[Flush]:
         flush.failed(failure, 1)
         flush.waiting -= 1
     return [flush for flush in call.flushes if flush.done]
-
-
-def batch_written(batch: QueuedBatch) -> list[Flush]:
-    """All pending records of the batch are acknowledged; returns the flushes that wait for nothing more."""
-    done: list[Flush] = []
-    all_covered, batch.flushes = batch.flushes, []
-    for covered in all_covered:
-        flush = covered.flush
-        flush.acked += covered.left
-        flush.waiting -= 1
-        if not flush.waiting:
-            done.append(flush)
-    return done
 
 
 def records_failed(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from aioproducer._core import MemoryShare, Partition, Topic
+from aioproducer._core import MemoryShare, NodeState, PartitionState, Topic
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Awaitable, Callable
 
     from aioproducer._state.cluster.load_table import LoadTable
@@ -39,8 +39,6 @@ class Wakes(Protocol):
 class OpensBatches(Protocol):
     """The methods of the accumulator that a partition calls for the compiled fast path."""
 
-    def roll(self, queue: PartitionQueue, now: float, awaited: bool = False) -> None: ...
-
     def unroll(self, queue: PartitionQueue) -> None: ...
 
     def send_now(self, batch: QueuedBatch) -> None: ...
@@ -64,23 +62,19 @@ class ChoosesPartitions(Protocol):
     def switch(self, topic: TopicQueues, now: float) -> None: ...
 
 
-class NodeQueue:
+class NodeQueue(NodeState):
     """The ready partitions of one broker, and its share of the memory."""
 
-    __slots__ = ("node_id", "own_shares", "ready", "share", "trouble", "waiting_since", "wakeup")
+    __slots__ = ("own_shares",)
+
+    ready: deque[PartitionQueue]
+    wakeup: Wakes | None
+    trouble: KafkaError | None
 
     def __init__(self, node_id: int, share: MemoryShare) -> None:
-        self.node_id = node_id
-        self.share = share
+        super().__init__(node_id, share)
         # Its shares of the budgets that topics of their own limit have.
         self.own_shares: dict[str, MemoryShare] = {}
-        self.ready: deque[PartitionQueue] = deque()
-        # The time since which partitions are ready and no request was sent.
-        self.waiting_since = 0.0
-        # Wakes the sender of the broker; None before the sender exists.
-        self.wakeup: Wakes | None = None
-        # The reason why the sender has no connection, if there is one.
-        self.trouble: KafkaError | None = None
 
     def shares(self) -> list[MemoryShare]:
         """All shares that lead to this broker."""
@@ -95,70 +89,22 @@ class NodeQueue:
         return f"<NodeQueue {self.node_id}: {len(self.ready)} partitions ready>"
 
 
-class PartitionQueue(Partition):
+class PartitionQueue(PartitionState):
     """One partition: its batches in order, those that were sent and have no outcome yet, and its sequence numbers.
 
     `queue` holds the unsent batches; retried batches are at its head, in order. `sent` holds every batch that has a
     sequence number and no outcome, in that order; a batch that waits for its retry is in both.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "accumulator",
-        "ahead",
-        "anchor",
-        "broken",
-        "confirmed_at",
-        "end_offset",
-        "gap",
-        "has_alarm",
-        "identity",
-        "in_flight",
-        "is_ready",
-        "lost_at",
-        "newest_acked",
-        "next_sequence",
-        "node",
-        "numbered",
-        "numbered_before",
-        "queue",
-        "sent",
-    )
+    __slots__ = ("__weakref__",)
 
-    def __init__(
-        self, topic: TopicQueues, index: int, node: NodeQueue, share: MemoryShare, accumulator: OpensBatches
-    ) -> None:
-        super().__init__(topic, index, share)
-        self.accumulator = accumulator
-        self.node = node
-        self.queue: deque[QueuedBatch] = deque()
-        self.sent: list[QueuedBatch] = []
-        self.in_flight = 0
-        self.is_ready = False
-        self.has_alarm = False
-        self.identity: tuple[int, int] | None = None
-        self.next_sequence = 0
-        # The number of batches that were given sequence numbers.
-        self.numbered = 0
-        # The same number when the topic was recreated.
-        self.numbered_before = 0
-        # When a batch of this producer id was last acknowledged: the leader knew then which number comes next.
-        self.confirmed_at = NEVER
-        # The sequence has a gap that no batch will fill: only a new epoch goes on from here.
-        self.broken = False
-        # The offset after the last record that was acknowledged.
-        self.end_offset = 0
-        self.anchor: Anchor | None = None
-        self.newest_acked: tuple[int, ...] = ()
-        # Repeated before the batches that were sent before it, see Sequences.newer_in_doubt().
-        self.ahead: QueuedBatch | None = None
-        # In gapless mode: the loss that was not noticed yet, and the time of the last loss.
-        self.gap: Gap | None = None
-        self.lost_at = NO_LOSS
-
-    def roll(self, now: float, awaited: bool) -> None:
-        """Close the open batch and open the next; called by the fast path when a record does not fit."""
-        self.accumulator.roll(self, now, awaited)
+    accumulator: OpensBatches
+    node: NodeQueue
+    queue: deque[QueuedBatch]
+    sent: list[QueuedBatch]
+    anchor: Anchor | None
+    ahead: QueuedBatch | None
+    gap: Gap | None
 
     def unroll(self) -> None:
         """Take back the open batch, which has no record; called by the fast path when the first cannot be appended."""
@@ -229,15 +175,12 @@ class TopicQueues(Topic):
         "load",
         "load_until",
         "maker",
-        "topic_id",
-        "used_at",
     )
 
     def __init__(self, name: str, chooser: ChoosesPartitions, maker: MakesQueues) -> None:
         super().__init__(name)
         self.chooser = chooser
         self.maker = maker
-        self.topic_id = bytes(16)
         self.leaders: tuple[int, ...] = ()
         # The partitions that have a leader.
         self.available: tuple[int, ...] = ()
@@ -248,7 +191,6 @@ class TopicQueues(Topic):
         self.gone: dict[int, PartitionQueue] = {}
         self.load: LoadTable | None = None
         self.load_until = 0.0
-        self.used_at = 0.0
 
     def switch(self, now: float) -> None:
         """Choose the next sticky partition; called by the fast path."""

@@ -132,7 +132,7 @@ WIRE: Final = (
     ),
     _mutant(
         "sent-before-it-is-compressed",
-        "_state/batching/accumulator.py",
+        "_core/ordinary_opening.pxi",
         "node_id == NO_LEADER or batch.sealing or (",
         "node_id == NO_LEADER or (",
         "A batch is sent while a thread compresses it.",

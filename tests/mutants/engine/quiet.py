@@ -100,10 +100,10 @@ QUIET: Final = (
     ),
     _truth(
         "offsets-of-the-former-topic-count",
-        "_state/delivery/outcomes.py",
-        "        if batch.sent_to != topic_id and was_sent_to_the_former_topic(batch):\n"
-        "            return\n        # A batch",
-        "        # A batch",
+        "_core/ordinary_settling.pxi",
+        "        if batch.sent_to != queue.topic.topic_id and self._was_sent_to_the_former_topic(batch):\n"
+        "            return 0\n",
+        "",
         "An answer from the former topic makes the offsets of the present one look like a loss of data.",
         _STRANGERS,
     ),

@@ -63,7 +63,7 @@ WAKING: Final = (
     ),
     _mutant(
         "no-alarm-for-the-end-of-a-linger",
-        "_state/batching/accumulator.py",
+        "_core/ordinary_opening.pxi",
         "self.deadlines.linger(queue, batch.linger_at)",
         "pass",
         "A half-full batch is sent only at the next event of its partition.",
@@ -79,15 +79,15 @@ WAKING: Final = (
     ),
     _mutant(
         "young-batches-leave-with-others",
-        "_state/batching/accumulator.py",
-        "self.deadlines.lingers, now + self.limits.linger / 2",
-        "self.deadlines.lingers, now + self.limits.linger",
+        "_core/ordinary_opening.pxi",
+        "= now + self._linger / 2",
+        "= now + self._linger",
         "Batches of busy partitions leave nearly empty, because others leave.",
         f"{_ACCUMULATOR}::test_batches_that_have_lingered_for_half_of_their_time_leave_with_others",
     ),
     _mutant(
         "batches-leave-with-one-that-has-left",
-        "_state/batching/accumulator.py",
+        "_core/ordinary_opening.pxi",
         "        return queue.is_ready\n",
         "        return True\n",
         "The alarm of a batch that was full ends the lingers of others.",
@@ -95,7 +95,7 @@ WAKING: Final = (
     ),
     _mutant(
         "a-batch-without-a-leader-lingers-without-end",
-        "_state/batching/accumulator.py",
+        "_core/ordinary_opening.pxi",
         "batch.linger_at > until or queue.is_ready:\n",
         "batch.linger_at > until or queue.is_ready or queue.node.node_id == NO_LEADER:\n",
         "A partition that loses its leader while a batch of it lingers holds up the event loop for ever.",
@@ -103,28 +103,25 @@ WAKING: Final = (
     ),
     _mutant(
         "awaited-batch-lingers-by-a-clock-that-is-behind",
-        "_state/batching/making.py",
-        "linger_at = -math.inf if awaited",
+        "_core/ordinary_opening.pxi",
+        "linger_at = -INFINITY if awaited",
         "linger_at = now if awaited",
         "With uvloop, whose clock stands still during a turn, an awaited record waits for the end of a millisecond.",
         f"{_ACCUMULATOR}::test_an_awaited_batch_does_not_linger_where_the_clock_of_the_loop_is_behind",
     ),
     _mutant(
         "lingers-in-the-order-of-their-begin",
-        "_state/batching/batch_deadlines.py",
-        "        elif until < lingers[-1][0]:\n",
+        "_core/ordinary_opening.pxi",
+        "        elif until < <double>self.lingers[count - 1][0]:\n",
         "        elif False:\n",
         "A partition whose linger was set anew waits behind those of other partitions that end later.",
         _ACCUMULATOR,
     ),
     _mutant(
         "queue-not-checked-after-an-answer",
-        "_state/delivery/settlement.py",
-        "log_append_time, now)\n"
-        "        batch.judged = True\n"
-        "        if queue.queue:\n"
-        "            self.accumulator.update_readiness(queue, now)",
-        "log_append_time, now)\n        batch.judged = True",
+        "_core/ordinary_settling.pxi",
+        "        if len(queue.queue):\n            self.accumulator.look_at(queue, now)\n",
+        "",
         "A batch that waited for the answer of the batch before it is sent only at the next event.",
         _SETTLEMENT,
     ),

@@ -25,8 +25,8 @@ FLUSHING: Final = (
     _mutant(
         "flush-does-not-wait-for-parts-of-a-split",
         "_state/batching/accumulator.py",
-        "            pass_on(batch, to)",
-        "            batch.flushes.clear()",
+        "        pass_on(batch, replacements)",
+        "        batch.flushes.clear()",
         "flush() does not see the outcomes of the parts of a split batch.",
         _ENDS,
     ),
@@ -64,7 +64,7 @@ FLUSHING: Final = (
     ),
     _mutant(
         "flush-counts-later-records",
-        "_state/queues/flushing.py",
+        "_core/ordinary_flushing.pxi",
         "        flush.acked += covered.left",
         "        flush.acked += batch.record_count",
         "Records that were accepted after the call are in its report.",

@@ -53,7 +53,7 @@ GAPLESS: Final = (
     ),
     _mutant(
         "gap-is-not-closed-by-a-later-failure",
-        "_state/queues/batches.py",
+        "_core/ordinary_states.pxi",
         "            self.read_mark = gap",
         "            pass",
         "A program that dropped the first failures gets the error of the gap for each further record, without end.",
@@ -93,9 +93,9 @@ GAPLESS: Final = (
     ),
     _mutant(
         "left-out-of-the-second-attempt",
-        "_state/batching/draining.py",
-        "        if batch.has_individual and not batch.attempts:\n",
-        "        if batch.has_individual and batch.sequence < 0:\n",
+        "_core/ordinary_draining.pxi",
+        "        if batch._individual is not None and not batch.attempts:\n",
+        "        if batch._individual is not None and batch.sequence < 0:\n",
         "Without sequence numbers, a record that expires between two attempts is left out of the second, and those behind it are written.",
         _GAPLESS,
     ),

@@ -71,9 +71,9 @@ ORDER: Final = (
     ),
     _mutant(
         "former-topic-speaks-for-the-present-one",
-        "_state/identity/sequences.py",
-        "        known = self._forget(queue, batch) and batch.nth > queue.numbered_before",
-        "        known = self._forget(queue, batch)",
+        "_core/ordinary_sequences.pxi",
+        "known = self.forget_batch(queue, batch) and batch.nth > queue.numbered_before",
+        "known = self.forget_batch(queue, batch)",
         "A late answer of a deleted topic counts as proof that the leaders of its successor know the producer: of two "
         "batches that are pipelined there, the second is appended before the first.",
         _STRANGERS,

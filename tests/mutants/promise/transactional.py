@@ -327,9 +327,9 @@ TRANSACTIONAL: Final = (
     ),
     _mutant(
         "batches-without-the-mark",
-        "_state/identity/sequences.py",
-        "        stamp(batch, producer_id, epoch, sequence, self.transactional)",
-        "        stamp(batch, producer_id, epoch, sequence, False)",
+        "_core/ordinary_sequences.pxi",
+        "self.checksum, self._in_transactions)",
+        "self.checksum, False)",
         "Batches are not marked as transactional: readers see them at once.",
         "tests/state/identity/test_transactional_sequences.py",
     ),

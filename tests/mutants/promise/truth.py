@@ -135,9 +135,9 @@ TRUTH: Final = (
     ),
     _mutant(
         "append-time-lost",
-        "_state/delivery/outcomes.py",
-        "count = batch.acknowledge(base_offset, log_append_time)",
-        "count = batch.acknowledge(base_offset)",
+        "_core/ordinary_settling.pxi",
+        "count = batch.acknowledge_all(base_offset, log_append_time)",
+        "count = batch.acknowledge_all(base_offset, -1)",
         "On a topic with LogAppendTime the metadata has the producer's timestamp.",
         _SETTLEMENT,
     ),

@@ -141,7 +141,8 @@ async def test_f19_no_memory_to_settle_an_answer(
     def no_memory(*_: Any, **__: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(engine(producer).machines.losses.outcomes, "acknowledge", no_memory)
+    monkeypatch.setattr(engine(producer).machines.losses.outcomes, "_contexts_of", no_memory)
+    engine(producer).effects.reports_outcomes = True
     delivery = await producer.send("one", b"v")
     assert await delivery.wait(LIMIT) is Outcome.UNKNOWN
     assert len(kafka.records("one")) == 1

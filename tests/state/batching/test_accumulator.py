@@ -353,7 +353,7 @@ def test_an_oversize_batch_goes_alone(m: Machines) -> None:
     """A batch larger than max_request_size, as compression that did not help makes them, does not block its broker."""
     m.fill(bytes(500), partition=0)
     m.fill(bytes(500), partition=1)
-    m.accumulator.drainer.limits = limits(max_request_size=300)
+    m.accumulator.drainer.max_request_size = 300
     assert [batch.partition for batch in m.drain()] == [0]
     assert [batch.partition for batch in m.drain()] == [1]
 
@@ -601,13 +601,14 @@ def test_finding_work_does_not_scan_partitions(monkeypatch: pytest.MonkeyPatch) 
     m = Machines()
     m.learn(*[1] * 3000)
     looked: list[int] = []
-    sendable = m.accumulator.is_sendable
+    may_send = m.sequences.may_send
 
-    def counted(queue: PartitionQueue, now: float) -> bool:
+    def counted(queue: PartitionQueue, batch: QueuedBatch, now: float) -> bool:
         looked.append(queue.index)
-        return sendable(queue, now)
+        return may_send(queue, batch, now)
 
-    monkeypatch.setattr(m.accumulator, "is_sendable", counted)
+    # The first batch of each partition is asked for here whenever it is looked at.
+    monkeypatch.setattr(m.sequences, "may_send", counted)
     m.append(partition=1234)
     m.later(LINGER)
     m.acknowledge(m.only())

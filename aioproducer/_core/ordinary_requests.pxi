@@ -1,0 +1,27 @@
+# The batches of a request.
+# Part of ordinary.pyx. Uses ordinary_states.pxi (BatchState, queue_of).
+
+def by_topic(list batches not None, double now, make):
+    """The batches of a request that is written now, by topic: `make(name, topic id, [(partition, bytes), ...])` for each."""
+    cdef dict known = {}
+    cdef list topics = []
+    cdef list places
+    cdef BatchState batch
+    for batch in batches:
+        batch.written_at = now
+        places = known.get(batch.topic)
+        if places is None:
+            places = known[batch.topic] = []
+            topics.append(make(batch.topic, queue_of(batch).topic.topic_id, places))
+        places.append((batch.partition, memoryview(batch._written())))
+    return topics
+
+
+def await_answer(list batches not None, bint by_id):
+    """Note how the request names the topics, by their ids or not; returns its batches by topic and partition."""
+    cdef dict waiting = {}
+    cdef BatchState batch
+    for batch in batches:
+        batch.sent_to = queue_of(batch).topic.topic_id if by_id else _no_topic_id
+        waiting[batch.topic, batch.partition] = batch
+    return waiting
