@@ -166,7 +166,7 @@ cdef class EventEffects:
     # Set once: listeners want a report of each outcome of a batch.
     cdef public bint reports_outcomes
 
-    def __init__(self):
+    def __cinit__(self):
         self.nodes = {}
         self.wake_at = INFINITY
         self.closed = deque()

@@ -30,7 +30,7 @@ SETTINGS: Final[dict[str, Any]] = {
 BROKERS: Final = 3
 BY_CONTRACT: Final = {
     # Statistics never shrink: so many topics by name, and so many kinds of failures with one for all others.
-    "Tally.topics": 1_001,
+    "Tally.CountsByTopic": 1_001,
     "Tally.failed_by_kind": 1_100,
     # Their counters continue when the topics return.
     "Brokers.histories": 100,
