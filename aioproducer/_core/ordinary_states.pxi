@@ -42,7 +42,7 @@ cdef class BatchState(Batch):
         self.set_facts(order, linger_at, gap)
 
     cdef int set_facts(self, tuple order, double linger_at, object gap) except -1:
-        # What is not named here is 0, False or None.
+        # A fact that is not named here is 0, False or None.
         self.order = order
         self.linger_at = linger_at
         self.gap = gap

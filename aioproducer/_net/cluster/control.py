@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from typing import TYPE_CHECKING, TypeVar
+import math
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
@@ -11,7 +13,7 @@ from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.dialing import is_refused_everywhere
 from aioproducer._net.connecting.link import is_idle
 from aioproducer._net.observing.connections import ConnectionHistory
-from aioproducer._state.connecting.endpoint import BrokerEndpoint, address_text
+from aioproducer._state.connecting.endpoint import BrokerEndpoint, Origin, address_text
 from aioproducer.errors import (
     AuthenticationError,
     BrokerUnavailableError,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 # Waiting does not help against these: a setting, a certificate or a password must change.
 FINAL = (AuthenticationError, ConfigurationError)
+# Seconds between two changes of the broker while others refuse: each new connection presents the credentials again.
+_CHANGE_EVERY: Final = 30.0
 
 Response = TypeVar("Response", bound="tuple[Any, ...]")
 
@@ -57,6 +61,9 @@ class Control:
         self._left: tuple[str, int] | None = None
         # The metadata task and the identity task may both find no connection: one dials, the other uses its result.
         self.dialing = anyio.Lock()
+        # The present broker is to be left as soon as another one accepts a connection.
+        self._is_to_change = False
+        self._changed_at = -math.inf
         self._failure: KafkaError | None = None
 
     @property
@@ -95,10 +102,12 @@ class Control:
                 if self._failure is not None and self._failure is not former:
                     raise copy.copy(self._failure)
                 try:
-                    self.connection = await self._dial_one()
+                    await self._dial_one()
                 except KafkaError as error:
                     self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
                     raise
+            elif self._is_to_change:
+                await self._change_while_refused()
             assert self.connection is not None  # noqa: S101  # for type checkers
             return self.connection
 
@@ -116,7 +125,7 @@ class Control:
         ):
             self.close()
 
-    async def _dial_one(self) -> Connection:
+    async def _dial_one(self) -> None:
         told: KafkaError = BrokerUnavailableError("the metadata has no broker")
         for endpoint in self._worth_trying():
             self.history.connecting(address_text(endpoint.host, endpoint.port))
@@ -131,21 +140,32 @@ class Control:
                 # A refusal says more than a broker that cannot be reached.
                 told = told if isinstance(told, FINAL) else error
             else:
-                self.address = endpoint.address
-                self.history.connected(connection)
-                self.contact.made(connection, ", for metadata")
-                if self.on_connected is not None:
-                    self.on_connected(connection)
-                return connection
+                self._use(endpoint, connection)
+                return
         raise told
+
+    def _use(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
+        self.connection = connection
+        self.address = endpoint.address
+        self._is_to_change = False
+        self.history.connected(connection)
+        self.contact.made(connection, ", for metadata")
+        if self.on_connected is not None:
+            self.on_connected(connection)
 
     def _worth_trying(self) -> list[BrokerEndpoint]:
         """All brokers that may be dialed now; without any, the first that may be dialed again."""
         addresses = self.session.addresses
-        # A refusal ends the round.
-        candidates = sorted(self._candidates(), key=lambda each: each.address in addresses.unaccepted)
-        free_at = [addresses.free_at(each.address) for each in candidates]
         now = self.session.loop.time()
+        is_lost = self.session.view.rebootstrap_due(now)
+
+        def order(endpoint: BrokerEndpoint) -> tuple[bool, bool]:
+            # A refusal ends the round. Brokers that have moved may have left their addresses to another cluster.
+            is_former = is_lost and endpoint.origin is not Origin.BOOTSTRAP
+            return endpoint.address in addresses.unaccepted, is_former
+
+        candidates = sorted(self._candidates(), key=order)
+        free_at = [addresses.free_at(each.address) for each in candidates]
         free = [candidate for candidate, at in zip(candidates, free_at, strict=True) if at <= now]
         return free or candidates[(first := free_at.index(min(free_at))) : first + 1]
 
@@ -167,16 +187,31 @@ class Control:
         return address in self.lacking, address == self._left
 
     def change(self) -> None:
-        """The answer did not help: use another broker next time, unless a request still waits for this one.
-
-        While credentials are refused, the connection stays: there may be no other one, and each new one presents them again.
-        """
-        if self.session.addresses.unaccepted:
-            return
+        """The answer did not help: use another broker next time, unless a request still waits for this one."""
         known = self.session.view.brokers.nodes or self.session.config.bootstrap_servers
         if len(known) > 1 and self.connection is not None and not self.connection.in_flight:
             self._left = self.address
-            self.close()
+            if self.session.addresses.unaccepted:
+                self._is_to_change = True
+            else:
+                self.close()
+
+    async def _change_while_refused(self) -> None:
+        """Where brokers refuse the credentials, there may be no other connection: this one is kept until another one is open."""
+        addresses, now = self.session.addresses, self.session.loop.time()
+        self._is_to_change = False
+        if now < self._changed_at + _CHANGE_EVERY:
+            return
+        self._changed_at = now
+        for endpoint in self._candidates():
+            is_tried = endpoint.address == self.address or endpoint.address in addresses.unaccepted
+            if not is_tried and addresses.free_at(endpoint.address) <= now:
+                with contextlib.suppress(KafkaError):
+                    other, former = await addresses.dial(endpoint), self.connection
+                    self._use(endpoint, other)
+                    if former is not None:
+                        former.departure.leave_when_answered()
+                return
 
     def give_up_on_its_broker(self) -> None:
         """The present broker lacks a needed feature: other brokers are preferred from now on."""

@@ -142,8 +142,8 @@ class Cluster:
         self.log.debug("no metadata: %s", error)
         self.session.last_error = error
         self.view.failed(self.loop.time(), self.session.rng)
-        if isinstance(error, FINAL):
-            self.denial = error
+        self.denial = error if isinstance(error, FINAL) else None
+        if self.denial is not None:
             self.machines.admission.refuse_without_metadata(lambda _call: copy.copy(error))
         self._wake_watchers()
 

@@ -37,7 +37,7 @@ from aioproducer.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from random import Random
 
     from aioproducer._net.connecting.connection.connection import Connection
@@ -146,37 +146,55 @@ class Addresses:
         return self._refusals.not_before(address) > self._loop.time()
 
     async def dial_unless_refused(self, endpoint: BrokerEndpoint) -> Connection:
-        """The same as `dial`. Behind a refusal of this address its error is raised again, a second later.
+        """The same as `dial`. Where this address has refused the credentials, its error is raised again a second later.
 
-        For callers that look for another broker then: the pause is up to 30 seconds.
+        For callers that look for another broker then: the pause is up to 30 seconds, and others may dial this one in it.
         """
-        trouble = self.at(*endpoint.address).trouble
-        pause = self._refusals.not_before(endpoint.address) - self._loop.time()
-        if trouble is None or pause <= _LOOK_AGAIN:
+        address = self.at(*endpoint.address)
+        if endpoint.address not in self.unaccepted or address.trouble is None:
             return await self.dial(endpoint)
-        await anyio.sleep(_LOOK_AGAIN)
-        raise copy.copy(trouble[1])
+        known = address.trouble[1]
+        with anyio.move_on_after(_LOOK_AGAIN) as waiting:
+            await address.dialing.acquire()
+        if waiting.cancelled_caught:
+            raise copy.copy(known)
+        try:
+            if self._refusals.not_before(endpoint.address) - self._loop.time() > _LOOK_AGAIN:
+                await anyio.sleep(_LOOK_AGAIN)
+                raise copy.copy(known)
+            made = await self._attempted(endpoint, address)
+        finally:
+            address.dialing.release()
+        return self._opened(endpoint, address, *made)
 
     async def dial(self, endpoint: BrokerEndpoint) -> Connection:
         """A new connection, when it is this caller's turn and the pause is over."""
         address = self.at(*endpoint.address)
         async with address.dialing:
-            pause = address.not_before - self._loop.time()
-            if pause > 0:
-                await anyio.sleep(pause)
-            self._require_open()
-            setup_timeout = self._setup_timeout.after(address.failures, self._rng)
-            try:
-                connection, changes = await self._dialed(endpoint, setup_timeout)
-            except KafkaError as error:
-                self._led_to_nothing(address, _least_pause(error))
-                address.is_reached = False
-                if self._is_only_advertised(endpoint, error):
-                    error.args = (f"{error}; {ONLY_ADVERTISED}",)
-                address.cannot_be_reached(error, self._loop.time())
-                self._tell(address, "cannot connect to a broker: %s", error)
-                self._replacement.note()
-                raise
+            made = await self._attempted(endpoint, address)
+        return self._opened(endpoint, address, *made)
+
+    async def _attempted(self, endpoint: BrokerEndpoint, address: Address) -> tuple[Connection, int]:
+        pause = address.not_before - self._loop.time()
+        if pause > 0:
+            await anyio.sleep(pause)
+        self._require_open()
+        setup_timeout = self._setup_timeout.after(address.failures, self._rng)
+        try:
+            return await self._dialed(endpoint, setup_timeout)
+        except KafkaError as error:
+            self._led_to_nothing(address, _least_pause(error))
+            address.is_reached = False
+            if self._is_only_advertised(endpoint, error):
+                error.args = (f"{error}; {ONLY_ADVERTISED}",)
+            address.cannot_be_reached(error, self._loop.time())
+            self._tell(address, "cannot connect to a broker: %s", error)
+            self._replacement.note()
+            raise
+
+    def _opened(
+        self, endpoint: BrokerEndpoint, address: Address, connection: Connection, changes: int
+    ) -> Connection:
         if self._is_closed:
             connection.close()
             self._require_open()
@@ -224,12 +242,16 @@ class Addresses:
     def _note_unaccepted(
         self, address: tuple[str, int], attempt: Attempt, changes: int, error: KafkaError
     ) -> None:
+        is_final = isinstance(error, AuthenticationError | ConfigurationError)
+        if not attempt.has_begun and is_refusal(error):
+            return  # that of another attempt, which this one has waited for
         self.unaccepted.discard(address)
         # An attempt that has had its turn has reached its broker.
-        if attempt.has_begun or isinstance(error, AuthenticationError | ConfigurationError):
+        if attempt.has_begun or is_final:
             self.unaccepted.add(address)
-            if not is_refusal(error):
-                self._replacement.not_accepted(address, changes)
+        # Refusals are known, and a broker that ends the connection, or does not answer, is not asked for the others.
+        if (is_final and not is_refusal(error)) or (attempt.has_begun and not attempt.has_asked):
+            self._replacement.not_accepted(address, changes)
 
     def replace_all(self) -> None:
         """Close each open connection after its answers; its user dials another one."""
@@ -241,13 +263,12 @@ class Addresses:
         self._security.adopt_credentials(config)
         # The refusals were those of the former ones.
         self._refusals.forget()
-        self.unaccepted.clear()
         self._replacement.begin()
 
     async def reload_certificates(self) -> None:
         """Make the TLS context again, and replace the open connections; ConfigurationError if it cannot be made."""
         await self._security.reload_certificates()
-        self._replacement.begin()
+        self._replacement.begin(but_for=frozenset(self.unaccepted))
 
     def close(self) -> None:
         """Close all connections, also those that wait for their last answers, and open no others."""
@@ -261,9 +282,12 @@ class Addresses:
         if self._is_closed:
             raise StateError("the producer or the session was closed while this call went on")
 
-    def forget_unused(self, now: float) -> None:
-        """Forget addresses that have no connection and were not called for a while: brokers come and go."""
-        used = set(self._open.values())
+    def forget_unused(self, now: float, told: Iterable[tuple[str, int]]) -> None:
+        """Forget addresses that have no connection and were not called for a while: brokers come and go.
+
+        `told`: the addresses of the metadata. One that has refused the credentials is not taken for one that never did.
+        """
+        used = {*self._open.values(), *told, *self._config.bootstrap_servers}
         for place, address in list(self._known.items()):
             is_idle = place not in used and not address.dialing.locked()
             if is_idle and address.not_before + FORGET_AFTER <= now:

@@ -53,10 +53,13 @@ class Replacement:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self) -> None:
-        """Replace all connections that are open now; returns at once. A second call replaces those of the first one as well."""
+    def begin(self, but_for: frozenset[tuple[str, int]] = frozenset()) -> None:
+        """Replace all connections that are open now; returns at once. A second call replaces those of the first one as well.
+
+        `but_for`: addresses that accept nothing already, for another reason than the change.
+        """
         self.changes += 1
-        self._refused_before = frozenset(self._refusals.refusing)
+        self._refused_before = but_for | self._refusals.refusing
         self._not_accepted.clear()
         # The newest used one first: it is the first to have a successor, which shows whether brokers accept the new credentials.
         self._former = sorted(self._open, key=attrgetter("last_used"), reverse=True)
@@ -75,7 +78,7 @@ class Replacement:
 
     def not_accepted(self, address: tuple[str, int], changes: int) -> None:
         """Credentials or certificates could not be used, without a refusal. `changes`: those at the start of the attempt."""
-        if self.changes == changes:
+        if self.changes == changes and address not in self._refused_before:
             self._not_accepted.add(address)
 
     def _go_on(self) -> None:

@@ -115,7 +115,8 @@ class Brokers:
             if sender is None or sender.end_if_idle():
                 self.senders.pop(node_id, None)
                 cluster.drop_node(node_id)
-        self.session.addresses.forget_unused(now)
+        told = ((node.host, node.port) for node in self.session.view.brokers.nodes)
+        self.session.addresses.forget_unused(now, told)
 
     # -- what senders report
 

@@ -88,8 +88,8 @@ TIMING: Final = (
     _mutant(
         "no-backoff-between-connects",
         "_net/connecting/addresses.py",
-        "            if pause > 0:",
-        "            if pause > 1e9:",
+        "        if pause > 0:\n            await anyio.sleep(pause)",
+        "        if pause > 1e9:\n            await anyio.sleep(pause)",
         "Connecting to a broker that is down is repeated as fast as it is refused.",
         f"{_BROKERS_DOWN}::test_calls_to_a_dead_broker_are_bounded",
     ),

@@ -200,3 +200,134 @@ def test_certificates_of_another_authority_cost_one_connection(tmp_path: Path) -
         await producer.flush()
 
     simulate(play, 1, brokers=6, history=100_000, tls=authority.broker_context())
+
+
+@pytest.mark.parametrize(("former", "silent"), [(12, 0), (9, 3)])
+def test_a_cluster_that_has_moved_is_found_where_its_former_addresses_refuse(
+    former: int, silent: int
+) -> None:
+    """They belong to another cluster now, and some to nothing. The address of bootstrap_servers leads to the new place."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+    new = former + 1
+
+    async def play(world: World) -> None:
+        def without_the_new(answer: Any) -> Any:
+            return answer._replace(brokers=[one for one in answer.brokers if one.node_id != new])
+
+        hidden = world.kafka.faults.alter(without_the_new, api="Metadata", times=None)
+        producer = patient_producer(
+            world,
+            bootstrap_servers=f"127.0.0.1:{world.port(new)}",
+            delivery_timeout_ms=3_000_000,
+            connections_max_idle_ms=30_000,
+        )
+        world.kafka.create_topic(TOPIC, former)
+        for partition in range(former):
+            world.kafka.faults.move_leader(TOPIC, partition, partition + 1)
+        await producer.start()
+        await asyncio.gather(*await send_to_each(world, producer, range(former)))
+        await asyncio.sleep(100.0)
+        hidden.heal()
+        for broker in range(1, new):
+            if broker <= silent:
+                world.kafka.faults.delay(3_600.0, api="ApiVersions", broker=broker, times=None)
+            world.kafka.faults.sasl(1, broker=broker, times=None)
+            world.kafka.faults.move_leader(TOPIC, broker - 1, new)
+        for broker in range(1, new + 1):
+            world.kafka.faults.drop_connections(broker)
+        began = world.now
+        (delivery,) = await send_to_each(world, producer, [0])
+        await delivery
+        assert world.now - began < 400.0
+        world.kafka.faults.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=new, history=1_000_000)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_broker_that_lags_behind_is_left_while_another_one_refuses(seed: int) -> None:
+    """The connection for metadata goes to a broker that does not know a new topic; another one refuses for good."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world)
+        places = await at_work(world, producer, 3)
+        refusing = next(broker for broker in places if broker != broker_for_metadata(world))
+        world.kafka.faults.sasl(1, broker=refusing, times=None)
+        world.kafka.faults.drop_connections(refusing)
+        await send_to_each(world, producer, [places[refusing]])
+        await asyncio.sleep(60.0)
+        lagging = broker_for_metadata(world)
+        healthy = next(broker for broker in places if broker not in (refusing, lagging))
+        world.kafka.faults.hide_topic("other", broker=lagging)
+        world.kafka.create_topic("other", 1)
+        world.kafka.faults.move_leader("other", 0, healthy)
+        began = world.now
+        delivery = await world.ledger.send(producer, "other", b"x", partition=0)
+        assert delivery is not None
+        await delivery
+        assert world.now - began < 40.0
+        world.kafka.faults.show_topic("other", broker=lagging)
+        world.kafka.faults.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, seed, access=access, history=100_000)
+
+
+@pytest.mark.parametrize("fault", ["hangs", "cuts", "refuses"])
+def test_one_sick_broker_keeps_no_other_at_former_credentials(fault: str) -> None:
+    """It is the first one whose connection is replaced."""
+    access = Access("SCRAM-SHA-256", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, connections_max_idle_ms=3_600_000)
+        places = await at_work(world, producer, 6)
+        if fault == "hangs":
+            world.kafka.faults.delay(3_600.0, api="SaslAuthenticate", broker=1, before=True, times=None)
+        elif fault == "cuts":
+            world.kafka.faults.cut(api="SaslAuthenticate", broker=1, before=True, times=None)
+        else:
+            world.kafka.faults.sasl(1, broker=1, times=None)
+        await asyncio.sleep(1.0)
+        former = [link for broker in range(2, 7) for link in world.network.links(world.port(broker))]
+        await send_to_each(world, producer, [places[1]])
+        await asyncio.sleep(0.05)
+        producer.set_credentials(password="first")
+        for _ in range(240):
+            await send_to_each(world, producer, places.values())
+            await asyncio.sleep(1.0)
+        assert all(link.client.gone for link in former)
+        world.kafka.faults.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=6, history=100_000)
+
+
+def test_brokers_that_are_only_told_of_are_asked_ever_less_often() -> None:
+    """The user is gone everywhere, and records go to one of thirty brokers: the others are candidates for metadata."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, connections_max_idle_ms=30_000, metadata_max_age_ms=60_000)
+        places = await at_work(world, producer, 30)
+        await asyncio.sleep(100.0)
+        world.kafka.faults.sasl(1, times=None)
+        for broker in places:
+            world.kafka.faults.drop_connections(broker)
+        counts = []
+        for _ in range(6):
+            before = authentications(world)
+            for _ in range(60):
+                await send_to_each(world, producer, [places[1]])
+                await asyncio.sleep(1.0)
+            counts.append(authentications(world) - before)
+        assert max(counts[2:]) <= 4
+        world.kafka.faults.heal()
+        producer.set_credentials(password="first")
+        await producer.flush()
+
+    simulate(play, 1, access=access, brokers=30, history=1_000_000)
