@@ -154,7 +154,15 @@ class _Place:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do this in the thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+        def worked() -> T:
+            try:
+                return work()
+            except StopIteration as stop:
+                # A value of the caller may raise it. No future takes it, so that this call would not end.
+                raise RuntimeError("a value raised StopIteration") from stop
+
+        return await asyncio.get_running_loop().run_in_executor(self._executor, worked)
 
     async def end(self) -> None:
         """Close the connections in the thread, and end it."""

@@ -55,6 +55,22 @@ async def read(store: SqliteStore) -> list[Row]:
         await store.release()
 
 
+class Stops:
+    """A number that raises when it is read."""
+
+    def __conform__(self, _protocol: object) -> int:
+        raise StopIteration
+
+
+async def test_a_value_that_raises_stop_iteration(path: Path) -> None:
+    """The call ends with an error: no future of a thread takes this one."""
+    store = SqliteStore(path)
+    async with asyncio.timeout(LIMIT):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await store.read(Stops(), ())  # type: ignore[arg-type]
+        assert await read(store) == []
+
+
 async def test_a_row_belongs_to_the_callers_transaction(
     kafka: EmbeddedKafka, producer: Producer[Any, Any], path: Path, connection: sqlite3.Connection
 ) -> None:
