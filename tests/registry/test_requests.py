@@ -29,6 +29,17 @@ from tests.registry.scripted import (
 )
 
 
+def register_at_two(place: Scripted) -> None:
+    """Register a schema at a registry of two servers."""
+
+    async def main() -> None:
+        registry = client_of(place, "http://a,http://b")
+        await registry.register("s", Schema(ORDER))
+        await registry.close()
+
+    play(main)
+
+
 def test_the_form_of_a_request() -> None:
     """Media types, a base path, an encoded subject; what has its default is left out."""
     place = Scripted(told())
@@ -136,12 +147,7 @@ def test_another_server_need_not_rest() -> None:
     """Retry-After is about the server that sent it."""
     place = Scripted(told(503, {}, **{"Retry-After": "9"}), told())
 
-    async def main() -> None:
-        registry = client_of(place, "http://a,http://b")
-        await registry.register("s", Schema(ORDER))
-        await registry.close()
-
-    play(main)
+    register_at_two(place)
     assert place.pauses == [pytest.approx(0.1, abs=0.03)]
 
 
@@ -149,12 +155,7 @@ def test_a_server_that_rests_holds_up_no_other() -> None:
     """The second of two servers fails once, while the first one asks for a minute of rest: the second is asked again."""
     place = Scripted(told(503, {}, **{"Retry-After": "60"}), told(503, {}), told())
 
-    async def main() -> None:
-        registry = client_of(place, "http://a,http://b")
-        await registry.register("s", Schema(ORDER))
-        await registry.close()
-
-    play(main)
+    register_at_two(place)
     assert place.hosts == ["a", "b", "b"]
 
 
@@ -162,12 +163,7 @@ def test_the_shortest_rest_of_all_servers() -> None:
     """All of them ask for a rest: the one that may be asked first is asked next."""
     place = Scripted(told(503, {}, **{"Retry-After": "6"}), told(503, {}, **{"Retry-After": "2"}), told())
 
-    async def main() -> None:
-        registry = client_of(place, "http://a,http://b")
-        await registry.register("s", Schema(ORDER))
-        await registry.close()
-
-    play(main)
+    register_at_two(place)
     assert place.hosts == ["a", "b", "b"]
     assert place.pauses[1] == pytest.approx(2.0, abs=0.03)
 

@@ -54,3 +54,10 @@ async def send_for(world: World, producer: Any, seconds: float) -> None:
     while world.now < until:
         await send_to_each(world, producer, range(12))
         await asyncio.sleep(0.5)
+
+
+async def recover(world: World, producer: Any) -> None:
+    """The faults are over, and the program gives the password anew: all records end."""
+    world.kafka.faults.heal()
+    producer.set_credentials(password="first")
+    await producer.flush()

@@ -43,7 +43,7 @@ class Replacement:
         self._refusals = refusals
         self._log = log
         self._former: list[Connection] = []
-        # How often a replacement has begun, and the addresses that refused the credentials before the newest.
+        # How often a replacement has begun, and the addresses that accepted nothing before the newest.
         self.changes = 0
         self._refused_before: frozenset[tuple[str, int]] = frozenset()
         # Their number when a connection was opened that began after the newest.

@@ -93,16 +93,16 @@ async def _awaited(function: Callable[[], Any]) -> Given:
         return Given(await given if inspect.isawaitable(given) else given)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except NoTokenError as error:
-        return Given(problem=str(error))
     except BaseException as error:  # noqa: BLE001  # its text and its frames may have the secret
-        return Given(problem=f"raised {type(error).__name__}")
+        return _raised(error)
 
 
 def _called(function: Callable[[], Any]) -> Given:
     try:
         return Given(function())
-    except NoTokenError as error:
-        return Given(problem=str(error))
     except BaseException as error:  # noqa: BLE001  # in a thread, so nothing else handles it
-        return Given(problem=f"raised {type(error).__name__}")
+        return _raised(error)
+
+
+def _raised(error: BaseException) -> Given:
+    return Given(problem=str(error) if isinstance(error, NoTokenError) else f"raised {type(error).__name__}")

@@ -34,6 +34,16 @@ class Blocking:
         return "secret"
 
 
+async def send_beside(blocking: Blocking, kafka: EmbeddedKafka, settings: dict[str, Any]) -> None:
+    """The loop goes on while a connection waits for this function, and the record is written after it."""
+    async with Producer(kafka.bootstrap_servers, **settings) as producer:
+        sending = asyncio.create_task(producer.send_and_wait("t", b"x"))
+        while not blocking.calls:
+            await turns(1)
+        blocking.released.set()
+        assert (await sending).offset == 0
+
+
 async def in_its_thread(function: Callable[[], Any]) -> Any:
     """The result of a call."""
     return (await UserFunctions().call(function)).value
@@ -68,12 +78,7 @@ async def test_the_loop_runs_while_a_password_is_made() -> None:
     settings = {**SASL, "sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": password}
     async with asyncio.timeout(LIMIT), EmbeddedKafka(1, users={"alice": "secret"}) as kafka:
         kafka.create_topic("t", 1)
-        async with Producer(kafka.bootstrap_servers, **settings) as producer:
-            sending = asyncio.create_task(producer.send_and_wait("t", b"x"))
-            while not password.calls:
-                await turns(1)
-            password.released.set()
-            assert (await sending).offset == 0
+        await send_beside(password, kafka, settings)
 
 
 async def test_the_loop_runs_while_a_token_is_made() -> None:
@@ -91,12 +96,7 @@ async def test_the_loop_runs_while_a_token_is_made() -> None:
         EmbeddedKafka(1, users=users, mechanisms=("OAUTHBEARER",)) as kafka,
     ):
         kafka.create_topic("t", 1)
-        async with Producer(kafka.bootstrap_servers, **settings) as producer:
-            sending = asyncio.create_task(producer.send_and_wait("t", b"x"))
-            while not provider.calls:
-                await turns(1)
-            provider.released.set()
-            assert (await sending).offset == 0
+        await send_beside(provider, kafka, settings)
 
 
 async def test_credentials_of_aws_are_made_in_a_thread() -> None:

@@ -13,7 +13,15 @@ import pytest
 from aioproducer import SecretFile
 from aioproducer.testing import certificates
 from tests.simulation.access import Access
-from tests.simulation.refusing import TOPIC, at_work, authentications, leaders, patient_producer, send_to_each
+from tests.simulation.refusing import (
+    TOPIC,
+    at_work,
+    authentications,
+    leaders,
+    patient_producer,
+    recover,
+    send_to_each,
+)
 from tests.simulation.world import World, simulate
 
 NOT_ACCEPTED: Final = "the new credentials or certificates are not accepted"
@@ -48,9 +56,7 @@ def test_a_deleted_user_keeps_the_open_connections(lost: str) -> None:
         assert producer.health().connected_brokers >= 2
         await asyncio.gather(*deliveries)
         assert "credentials" in str(unlucky.exception())
-        world.kafka.faults.heal()
-        producer.set_credentials(password="first")
-        await producer.flush()
+        await recover(world, producer)
 
     simulate(play, 1, access=access, history=100_000)
 
@@ -81,9 +87,7 @@ def test_the_few_that_accept_are_found_behind_those_that_refuse(
         ):
             await delivery
         assert world.now - began < 3.0 * refusing + 2.0
-        world.kafka.faults.heal()
-        producer.set_credentials(password="first")
-        await producer.flush()
+        await recover(world, producer)
 
     simulate(play, seed, access=access, brokers=brokers, history=100_000)
 
@@ -110,9 +114,7 @@ def test_a_broker_that_refuses_opens_the_door_for_no_other_presentation(moment: 
         await send_to_each(world, producer, places.values())
         await asyncio.sleep(2.0)
         assert authentications(world) - presented <= 2
-        world.kafka.faults.heal()
-        producer.set_credentials(password="first")
-        await producer.flush()
+        await recover(world, producer)
 
     simulate(play, 1, access=access, brokers=12, history=100_000)
 
@@ -239,9 +241,7 @@ def test_a_cluster_that_has_moved_is_found_where_its_former_addresses_refuse(
         (delivery,) = await send_to_each(world, producer, [0])
         await delivery
         assert world.now - began < 400.0
-        world.kafka.faults.heal()
-        producer.set_credentials(password="first")
-        await producer.flush()
+        await recover(world, producer)
 
     simulate(play, 1, access=access, brokers=new, history=1_000_000)
 
@@ -270,9 +270,7 @@ def test_a_broker_that_lags_behind_is_left_while_another_one_refuses(seed: int) 
         await delivery
         assert world.now - began < 40.0
         world.kafka.faults.show_topic("other", broker=lagging)
-        world.kafka.faults.heal()
-        producer.set_credentials(password="first")
-        await producer.flush()
+        await recover(world, producer)
 
     simulate(play, seed, access=access, history=100_000)
 
@@ -300,9 +298,7 @@ def test_one_sick_broker_keeps_no_other_at_former_credentials(fault: str) -> Non
             await send_to_each(world, producer, places.values())
             await asyncio.sleep(1.0)
         assert all(link.client.gone for link in former)
-        world.kafka.faults.heal()
-        producer.set_credentials(password="first")
-        await producer.flush()
+        await recover(world, producer)
 
     simulate(play, 1, access=access, brokers=6, history=100_000)
 
@@ -326,8 +322,6 @@ def test_brokers_that_are_only_told_of_are_asked_ever_less_often() -> None:
                 await asyncio.sleep(1.0)
             counts.append(authentications(world) - before)
         assert max(counts[2:]) <= 4
-        world.kafka.faults.heal()
-        producer.set_credentials(password="first")
-        await producer.flush()
+        await recover(world, producer)
 
     simulate(play, 1, access=access, brokers=30, history=1_000_000)

@@ -14,6 +14,7 @@ from tests.simulation.refusing import (
     at_work,
     authentications,
     patient_producer,
+    recover,
     send_for,
     send_to_each,
 )
@@ -102,9 +103,7 @@ def test_brokers_that_do_not_answer_hold_up_no_other() -> None:
                 await delivery
             assert world.now - began < 15.0
             await asyncio.sleep(1.0)
-        world.kafka.faults.heal()
-        producer.set_credentials(password="first")
-        await producer.flush()
+        await recover(world, producer)
 
     simulate(play, 1, access=access, brokers=16, history=400_000)
 
@@ -244,9 +243,7 @@ def test_a_renewal_does_not_wait_behind_brokers_that_do_not_answer(
                 await delivery
             assert world.now - began < 10.0
             await asyncio.sleep(1.0)
-        world.kafka.faults.heal()
-        producer.set_credentials(password="first")
-        await producer.flush()
+        await recover(world, producer)
 
     simulate(play, seed, access=access, brokers=silent + 3, history=400_000)
 
@@ -270,9 +267,7 @@ def test_new_credentials_pass_brokers_that_do_not_answer(silent: int, seconds: f
         began = world.now
         await healthy
         assert world.now - began < seconds
-        world.kafka.faults.heal()
-        producer.set_credentials(password="first")
-        await producer.flush()
+        await recover(world, producer)
 
     simulate(play, seed, access=access, brokers=silent + 2, history=400_000)
 
