@@ -357,8 +357,8 @@ def everything() -> list[Turn]:
     # Each of these waits for brokers and starting programs for more than half of its time. The lanes take about the
     # same time.
     beside: Turn = [
-        [kafka, packaging],
-        [spark, suite_on_old_spark()],
+        [kafka],
+        [spark, suite_on_old_spark(), packaging],
         [
             real_faults("all"),
             spark_suite("Spark clusters", SPARK_CLUSTERS),
