@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import attrs
 import pytest
 
+from tests.repo.source import ROOT
+from tests.spark.clusters.standalone import StandaloneCluster
+from tests.spark.faults.processes import CLUSTER
 from tools.kafka_cluster import KafkaCluster
 from tools.kafka_node import QUICK_START
 
@@ -17,6 +21,24 @@ FAULTY: Final = {
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "4000",
 }
+
+
+# A second attempt begins a moment after one of three tasks has ended, on the other host.
+SPECULATION: Final = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.3",
+    "spark.speculation.minTaskRuntime": "500ms",
+}
+
+
+@attrs.frozen
+class Executors:
+    """The master that a driver asks for executors, and the settings of its session."""
+
+    master: str
+    settings: dict[str, str] = attrs.field(factory=dict)
 
 
 @contextmanager
@@ -38,3 +60,17 @@ def three_nodes() -> Iterator[KafkaCluster]:
     """While one node is gone, the others take over."""
     with faulty_nodes(3) as kafka:
         yield kafka
+
+
+@pytest.fixture(scope="module")
+def one_host() -> Executors:
+    """Two executors that end with their driver."""
+    return Executors(CLUSTER)
+
+
+@pytest.fixture(scope="module")
+def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executors]:
+    """Two executors on two hosts of a standalone cluster, with speculation."""
+    own = {"spark.executor.memory": "512m", "spark.executorEnv.PYTHONPATH": str(ROOT)}
+    with StandaloneCluster(tmp_path_factory.mktemp("two-hosts")) as cluster:
+        yield Executors(cluster.url, SPECULATION | own)

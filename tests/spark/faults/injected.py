@@ -44,6 +44,8 @@ class Faults:
     commits: tuple[int, ...] = ()
     # Epochs with an event of a whole process: they do not end before the test lets them.
     incidents: tuple[int, ...] = ()
+    # Epochs in which one attempt waits until Spark's speculation has begun another one of its task.
+    waits: tuple[int, ...] = ()
 
     def write(self) -> str:
         """The faults as an option."""
@@ -53,18 +55,26 @@ class Faults:
     def read(cls, option: str) -> Faults:
         """The faults of an option that `write` has made."""
         facts = json.loads(option)
-        return cls(**facts | {name: tuple(facts[name]) for name in ("commits", "incidents")})
+        return cls(**facts | {name: tuple(facts[name]) for name in ("commits", "incidents", "waits")})
 
     def of(self, epoch: int, partition: int, attempt: int) -> Fault | None:
         """One task of every epoch fails, each time differently; others by chance, except in epochs with an incident."""
         if epoch >= self.epochs or attempt >= FAULTY_ATTEMPTS:
             return None
-        if attempt == 0 and partition == random.Random(f"{self.seed} {epoch}").randrange(self.tasks):
+        if attempt == 0 and partition == self._failing(epoch):
             return list(Fault)[(self.seed + epoch) % len(Fault)]
-        if epoch in self.incidents:
+        if epoch in self.incidents or epoch in self.waits:
             return None
         rng = random.Random(f"{self.seed} {epoch} {partition} {attempt}")
         return rng.choice(list(Fault)) if rng.random() < self.likely else None
+
+    def has_wait(self, epoch: int, partition: int) -> bool:
+        """Whether one attempt of this task waits for another one; the task that fails in each epoch is not it."""
+        return epoch in self.waits and partition == (self._failing(epoch) + 1) % self.tasks
+
+    def _failing(self, epoch: int) -> int:
+        """The task whose first attempt fails."""
+        return random.Random(f"{self.seed} {epoch}").randrange(self.tasks)
 
     def seconds_about_the_commit(self, epoch: int, partition: int) -> float:
         """The time from its last row to the end of an attempt: a commit takes some milliseconds."""

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from aioproducer import Coordinators, TransactionHandle
-from aioproducer.spark.exactly_once import commits
+from aioproducer.spark.exactly_once import commits, epochs
 from aioproducer.spark.facts import TaskFacts
 from aioproducer.spark.shipping.worker import this_worker
 from aioproducer.spark.source import KafkaSink, Message
@@ -71,6 +72,11 @@ def happened(folder: str | Path, epoch: int) -> Path:
 def go_on(folder: str | Path, epoch: int = 0) -> Path:
     """The file that releases the held task of this epoch."""
     return Path(folder) / f"go on in {epoch}"
+
+
+def beside(folder: str | Path, moment: str, epoch: int, partition: int, attempt: int) -> Path:
+    """The file that says that an exactly-once attempt has come so far."""
+    return Path(folder) / f"{moment} in {epoch}, {partition}, {attempt}"
 
 
 def wait_for(file: Path) -> None:
@@ -148,7 +154,11 @@ class FaultyAttempt:
     ) -> WriterCommitMessage:
         """Write as the sink does, with this attempt's fault."""
         try:
-            message = write(self._handed_out(batches))
+            if self._faults.query == EXACTLY_ONCE:
+                with _fenced_first(self._handed_out):
+                    message = write(self._asked_for(batches))
+            else:
+                message = write(self._handed_out(batches))
         except Exception as error:
             self._tell("failed", f"{type(error).__name__}: {error}"[:300])
             raise
@@ -157,14 +167,19 @@ class FaultyAttempt:
         self._behind()
         return message
 
+    def _asked_for(self, batches: Iterable[Any]) -> Iterator[Any]:
+        self._come_to("asked")
+        yield from batches
+
     def _handed_out(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Hand the rows out; an exactly-once sink asks for more than the first after it has fenced earlier attempts."""
+        """Hand the rows out; an exactly-once sink has fenced all other attempts before."""
         for number, batch in enumerate(batches):
             if number == 2 and self._fault is Fault.EXITS_IN_THE_MIDDLE:
                 self._exit()
             yield batch
             if number == 0:
                 self._tell("began")
+                self._come_to("began")
         self._before()
 
     def _before(self) -> None:
@@ -172,6 +187,7 @@ class FaultyAttempt:
         if self._is_held():
             self._tell("holding", str(executor()))
             wait_for(go_on(self._faults.folder, self._task[0]))
+        self._wait_for_another()
         match self._fault:
             case Fault.RAISES_BEFORE:
                 self._tell(Fault.RAISES_BEFORE.value)
@@ -198,6 +214,20 @@ class FaultyAttempt:
             return False
         return True
 
+    def _come_to(self, moment: str) -> None:
+        if self._faults.has_wait(*self._task):
+            beside(self._faults.folder, moment, *self._task, self._attempt).touch()
+
+    def _wait_for_another(self) -> None:
+        """Wait, once in an epoch, until a later attempt of the same task is before or behind its fence."""
+        folder, (epoch, partition) = self._faults.folder, self._task
+        if self._faults.query != EXACTLY_ONCE or not self._faults.has_wait(epoch, partition):
+            return
+        if first_time(folder, f"waited in {epoch}"):
+            # Before the wait: Spark ends this attempt where the other one is first.
+            self._tell("waited")
+            wait_for(beside(folder, ("asked", "began")[epoch % 2], epoch, partition, self._attempt + 1))
+
     def _behind(self) -> None:
         match self._fault:
             case Fault.EXITS_ABOUT_THE_COMMIT:
@@ -216,6 +246,17 @@ class FaultyAttempt:
     def _tell(self, what: str, detail: str = "") -> None:
         entry = Entry(what, self._faults.query, *self._task, self._attempt, detail)
         diary_in(self._faults.folder).tell(entry)
+
+
+@contextmanager
+def _fenced_first(handed_out: Callable[[Iterable[Any]], Iterator[Any]]) -> Iterator[None]:
+    """The rows of this attempt are handed out behind its fence: beside other attempts, all of them come before it."""
+    counted = epochs.counted
+    epochs.counted = lambda batches, layout, seen: counted(handed_out(batches), layout, seen)
+    try:
+        yield
+    finally:
+        epochs.counted = counted
 
 
 def _flush_all() -> None:

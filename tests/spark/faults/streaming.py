@@ -47,6 +47,10 @@ class Order:
     commits: tuple[int, ...]
     # Epochs in which whole processes end or freeze.
     incidents: tuple[int, ...]
+    # Epochs in which one attempt waits for another one of its task.
+    waits: tuple[int, ...] = ()
+    # Of Spark.
+    settings: dict[str, str] = attrs.field(factory=dict)
 
     def write(self) -> str:
         """The order as an argument."""
@@ -56,7 +60,7 @@ class Order:
     def read(cls, argument: str) -> Order:
         """The order of an argument."""
         facts = json.loads(argument)
-        return cls(**facts | {name: tuple(facts[name]) for name in ("commits", "incidents")})
+        return cls(**facts | {name: tuple(facts[name]) for name in ("commits", "incidents", "waits")})
 
     def faults(self, delivery: str) -> Faults:
         """The faults of a query, the same for both."""
@@ -69,6 +73,7 @@ class Order:
             self.likely,
             self.commits,
             self.incidents,
+            self.waits,
         )
 
     def checkpoint(self, delivery: str) -> Path:
@@ -113,9 +118,8 @@ def went_on(spark: SparkSession, order: Order, delivery: str, query: Any) -> Any
 def main(order: Order) -> None:
     """Run until both are done."""
     each = max(order.rows // order.tasks // BATCHES_OF_A_TASK, 1)
-    spark = session_of(
-        order.master, order.folder, **{"spark.sql.execution.arrow.maxRecordsPerBatch": str(each)}
-    )
+    settings = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(each), **order.settings}
+    spark = session_of(order.master, order.folder, **settings)
     spark.dataSource.register(FaultyStreams)
     queries: dict[str, Any] = dict.fromkeys(order.topics)
     while not all(map(order.is_done, order.topics)):

@@ -11,7 +11,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Incident", "Streams", "incidents"]
 
-# The limit of each wait, on a machine that has other work as well.
+# The limit of each wait for the next event of a task or driver, on a machine that has other work as well.
 LIMIT: Final = 300.0
 # The incidents for which a task is held.
 HELD: Final = frozenset({"executors killed", "zombies that came first", "zombies that came too late"})
@@ -104,15 +104,18 @@ class Streams:
             self._make(incident)
             happened(self.order.folder, incident.epoch).touch()
             self.counts[incident.what] += 1
-        self.until(lambda: not self.driver.running, "the end of both streams", 10 * LIMIT)
+        self.until(lambda: not self.driver.running, "the end of the streams")
         assert self.driver.process.returncode == 0, self.situation()
         self.seconds = time.monotonic() - self.began
 
     def until(self, condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
         """Wait until the condition holds: it is polled, as other processes send no event."""
-        deadline = time.monotonic() + limit
+        seen, since = 0, time.monotonic()
         while not (found := condition()):
-            assert time.monotonic() < deadline, f"{what}: not within {limit:g} s\n{self.situation()}"
+            if len(self.diary.entries()) > seen:
+                seen, since = len(self.diary.entries()), time.monotonic()
+            quiet = time.monotonic() - since
+            assert quiet < limit, f"{what}: nothing happened for {limit:g} s\n{self.situation()}"
             time.sleep(0.005)
         return found
 
@@ -219,23 +222,30 @@ class Streams:
             entry.what for entry in self.diary.entries() if entry.query == query and entry.what in kinds
         )
 
+    def waited(self) -> set[int]:
+        """The epochs in which an attempt has waited for another one of its task."""
+        return {entry.epoch for entry in self.diary.entries() if entry.what == "waited"}
+
     def skips(self) -> int:
         """The number of attempts that found their rows written by an earlier one."""
         return sum(1 for entry in self.diary.entries() if entry.what == "skipped")
 
-    def summary(self, exactly: Verdict, uncommitted: Verdict, at_least: Verdict) -> str:
-        """The results in a line."""
+    def summary(self, exactly: Verdict, uncommitted: Verdict, others: Sequence[Verdict]) -> str:
+        """The results in a line; `others`: of the stream without transactions, if there is one."""
         order = self.order
         nodes = {1: "one node", 3: "three nodes"}[len(self.kafka.nodes)]
         happened = ", ".join(f"{what} {count}" for what, count in sorted(self.counts.items()))
         faults = self.faults(EXACTLY_ONCE)
         tasks = ", ".join(f"{what} {count}" for what, count in sorted(faults.items()))
+        waited = f"{len(self.waited())} attempts waited for another; " if order.waits else ""
         return (
             f"seed {order.seed}, {order.master}, {nodes}: {order.epochs} epochs, {order.epochs * order.rows:,} rows, "
-            f"{self.seconds:.0f} s; tasks and commits {faults.total()} ({tasks}); {happened}; "
+            f"{self.seconds:.0f} s; tasks and commits {faults.total()} ({tasks}); {happened}; {waited}"
             f"{self.skips()} tasks found their marks; exactly once: {_counted(exactly)}, "
-            f"{uncommitted.doubled:,} aborted copies for uncommitted readers; "
-            f"at least once, {self.faults(AT_LEAST_ONCE).total()} faults: {_counted(at_least)}"
+            f"{uncommitted.doubled:,} aborted copies for uncommitted readers"
+        ) + "".join(
+            f"; at least once, {self.faults(AT_LEAST_ONCE).total()} faults: {_counted(each)}"
+            for each in others
         )
 
 
