@@ -54,6 +54,8 @@ TELL_EVERY = 1.0
 WARN_EVERY = 10.0
 # Longer than any pause: an address that is dialed again after so long begins with the shortest.
 FORGET_AFTER = 60.0
+# Seconds after which the trouble of an address that no attempt confirms any more says nothing about the present.
+TROUBLE_IS_PRESENT = 60.0
 ONLY_ADVERTISED = "this address was told by the cluster (advertised.listeners), not by bootstrap_servers"
 
 
@@ -81,9 +83,13 @@ class Address:
     refused: dict[str, None] = attrs.Factory(dict)
     # Since when it cannot be reached, and why; None where the newest attempt led to a connection, and it was not given up.
     trouble: tuple[float, KafkaError] | None = None
+    # When that was seen last.
+    troubled_at: float = -math.inf
 
     def cannot_be_reached(self, error: KafkaError, now: float) -> None:
         """An attempt has failed, or a connection was given up."""
+        # First, for other threads.
+        self.troubled_at = now
         self.trouble = (now if self.trouble is None else self.trouble[0], error)
 
 
@@ -300,9 +306,17 @@ class Addresses:
         return {address for connection, address in copied(self._open.items()) if not connection.closed}
 
     def trouble_at(self, host: str, port: int) -> tuple[float, KafkaError] | None:
-        """Since when this address cannot be reached, and why; None where nothing is known against it. For any thread."""
+        """Since when this address cannot be reached, and why; None where nothing is known against it. For any thread.
+
+        An address that nothing is sent to is not dialed either. A minute after the last attempt was due, its trouble is none of
+        the present: it would keep a program whose probe says "not ready" from sending, so that it would stay as it is.
+        """
         known = self._known.get((host, port))
-        return None if known is None else known.trouble
+        trouble = None if known is None else known.trouble
+        if known is None or trouble is None or known.dialing.locked():
+            return trouble
+        seen = max(known.troubled_at, known.not_before, self._refusals.not_before((host, port)))
+        return trouble if self._loop.time() < seen + TROUBLE_IS_PRESENT else None
 
     @property
     def answered_at(self) -> float | None:

@@ -117,6 +117,14 @@ RUNTIME: Final = (
         "tests/net/runtime/test_closing.py::test_many_producers_leave_nothing",
     ),
     _mutant(
+        "trouble-that-no-attempt-confirms",
+        "_net/connecting/addresses.py",
+        "        return trouble if self._loop.time() < seen + TROUBLE_IS_PRESENT else None",
+        "        return trouble",
+        "A program whose probe says that it is not ready gets no requests, sends nothing, and stays as it is for good.",
+        "tests/simulation/observing/test_reach.py",
+    ),
+    _mutant(
         "connection-opened-behind-a-close",
         "_net/connecting/addresses.py",
         "        self._require_open()\n        setup_timeout",
