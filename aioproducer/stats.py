@@ -217,7 +217,7 @@ class Stats:
     `topics` and `failures` name at most 1,000 topics; all others are summed under the name "_other". `memory_waits` and
     `metadata_waits` count calls that had to wait, when their wait is over. `loop_stalls` counts turns of the event loop of
     100 ms or more, as far as they delayed the producer while it had work. `dead_letters` counts by the topic that a record
-    was meant for.
+    was meant for; what Kafka does not allow as a name is counted as "_other".
     """
 
     records_accepted: int = 0

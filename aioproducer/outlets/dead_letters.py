@@ -23,6 +23,7 @@ from aioproducer.outlets.rule import is_of_the_record
 from aioproducer.outlets.sent_record import SentRecord
 from aioproducer.producer import Producer
 from aioproducer.records import Headers, Record, RecordMetadata, Timestamp
+from aioproducer.stats import OTHER_TOPICS
 
 __all__ = ["DeadLetters"]
 
@@ -184,7 +185,9 @@ class DeadLetters(Generic[K, V]):
 
     def count(self, topic: object) -> None:
         """A dead letter of a record for this topic is written."""
-        self.producer._count_dead_letter(shown(topic))  # noqa: SLF001
+        # Of another type, it may be the value of the record.
+        name = shown(topic) if issubclass(type(topic), str) else OTHER_TOPICS
+        self.producer._count_dead_letter(name)  # noqa: SLF001
 
     def _letter(
         self,

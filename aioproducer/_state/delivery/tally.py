@@ -14,6 +14,7 @@ from aioproducer._state.buckets import Buckets
 from aioproducer._state.delivery.found import NOTHING_FOUND, Doubt, Found
 from aioproducer._state.delivery.topic_counts import MOST_TOPICS, CountsByTopic
 from aioproducer._state.queues.flush import FIRST_ERRORS, Failure
+from aioproducer.config.names import topic_problem
 from aioproducer.errors import error_name
 from aioproducer.outcome import Outcome
 from aioproducer.records import FlushReport
@@ -136,9 +137,11 @@ class Tally(OrdinaryTally):
         return kind if is_counted else (OTHER_TOPICS, *kind[1:])
 
     def set_aside(self, topic: str) -> None:
-        """The dead letter of a record is written."""
+        """The dead letter of a record is written; `topic`: anything that its caller has passed as a name."""
+        # Any other text may be a value, or have a lone surrogate, and a page of metrics with that one cannot be encoded.
+        is_name = topic_problem(topic) is None
         is_counted = topic in self.dead_letters or len(self.dead_letters) < MOST_TOPICS
-        self.dead_letters[topic if is_counted else OTHER_TOPICS] += 1
+        self.dead_letters[topic if is_name and is_counted else OTHER_TOPICS] += 1
 
     def went_wrong(self, error: BaseException, now: float) -> None:
         """A record or a broker had an error."""

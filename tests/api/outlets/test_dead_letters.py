@@ -7,10 +7,12 @@ import datetime
 import gc
 import json
 import logging
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from aioproducer import (
     BatchReport,
@@ -29,6 +31,7 @@ from aioproducer import (
 )
 from aioproducer.interceptors import Interceptor
 from aioproducer.outlets import DeadLetters, SentRecord
+from aioproducer.prometheus import ProducerCollector
 from aioproducer.serializers import NotPrepared
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.api.conftest import Make
@@ -533,6 +536,20 @@ async def test_arguments_without_a_text(
     await letters.send_and_wait(**({"topic": "one", "value": b"a"} | arguments))
     assert len(kafka.records(DEAD)) == 1
     assert sum(letters.producer.stats().dead_letters.values()) == 1
+
+
+@pytest.mark.parametrize("topic", ["\ud800", "not a name", "", "x" * 300, 4711, b"value", None])
+async def test_what_is_no_name_is_counted_without_one(
+    topic: Any, kafka: EmbeddedKafka, letters: DeadLetters
+) -> None:
+    """It may be the value of the record. A page of metrics with a lone surrogate cannot be encoded."""
+    await letters.send_and_wait(topic, b"a")
+    letters.put(Record(topic, b"b"), ValueError())
+    await letters.producer.flush()
+    assert len(kafka.records(DEAD)) == 2
+    assert letters.producer.stats().dead_letters == {"_other": 2}
+    page = generate_latest(ProducerCollector(letters.producer)).decode()
+    assert re.search(r'aioproducer_dead_letters_total{.*topic="_other"} 2', page)
 
 
 @pytest.mark.parametrize(

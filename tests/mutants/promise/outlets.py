@@ -22,6 +22,14 @@ OUTLETS: Final = (
         f"{_LETTERS}::test_an_unknown_outcome_is_never_set_aside",
     ),
     _mutant(
+        "dead-letters-counted-by-any-text",
+        "_state/delivery/tally.py",
+        "topic if is_name and is_counted else",
+        "topic if is_counted else",
+        "One record whose topic has a lone surrogate: no page of metrics of the program can be encoded any more.",
+        f"{_LETTERS}::test_what_is_no_name_is_counted_without_one",
+    ),
+    _mutant(
         "record-set-aside-fails-its-transaction",
         "_net/accepting/intake.py",
         "            if self._follower is None or not self._follower.spares(error):\n                self._intake.engine",
