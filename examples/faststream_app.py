@@ -19,7 +19,7 @@ from aioproducer.asgi import Probes, lifespan
 
 KAFKA = os.environ.get("KAFKA", "localhost:9092")
 
-broker = KafkaBroker(KAFKA)
+broker = KafkaBroker(KAFKA.split(","))
 producer = Producer(KAFKA, topics=["receipts"], request_timeout_ms=3_000, delivery_timeout_ms=10_000)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
+import attrs
 import httpx
 import pytest
 
@@ -27,12 +28,20 @@ UVICORN = (
 )
 
 
+@attrs.frozen
+class Several:
+    """A Kafka by the addresses of several brokers, as the manifest of Kubernetes names it."""
+
+    bootstrap_servers: str
+
+
 async def test_every_order_has_a_receipt(real_kafka: KafkaCluster) -> None:
     """Receipts are in the log before their orders are committed; SIGTERM ends it without an error."""
     for topic in ("orders", "receipts"):
         real_kafka.create_topic(topic)
+    servers = real_kafka.bootstrap_servers
     async with (
-        serving(real_kafka, *UVICORN) as (server, address),
+        serving(Several(f"{servers},{servers}"), *UVICORN) as (server, address),
         httpx.AsyncClient(base_url=address, timeout=30) as client,
         Producer(real_kafka.bootstrap_servers) as shop,
     ):
