@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import Counter
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
+from unittest import mock
 
 import pytest
 
-from aioproducer import Outcome
+from aioproducer import BatchReport, ConnectionReport, KafkaError, Outcome, Producer
 from aioproducer.prometheus import ProducerCollector
 from tests.api.prometheus.page import Key, Page, collected, went_back
 from tests.effort import SHARED, seeds
@@ -16,6 +19,10 @@ from tests.judge.transactions import Fate
 from tests.simulation import bookkeeping
 from tests.simulation.chaos import live
 from tests.simulation.world import World, simulate
+
+ACKED: Final = "aioproducer_records_acked_total"
+# The topic of the records that a listener sends.
+ECHO: Final = "echo"
 
 
 class Scraping:
@@ -88,3 +95,62 @@ def test_transactions_are_those_of_the_books(seed: int) -> None:
     committed = page.value("aioproducer_transactions_total", outcome="committed")
     assert committed >= fates[Fate.COMMITTED]
     assert page.value("aioproducer_transaction_commit_seconds_count") <= committed
+
+
+class HostileListener:
+    """A listener that in turn fails, holds up the loop, and calls the producer again."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.turn = 0
+
+    def on_batch(self, report: BatchReport) -> None:
+        self.turn += 1
+        kind = self.turn % 5
+        if kind == 0:
+            raise RuntimeError("a listener that fails")
+        if kind == 1:
+            self.world.loop.stall(0.15)
+        elif kind == 2 and report.topic != ECHO:
+            with suppress(KafkaError):
+                self.world.producers[-1].send_nowait(ECHO, b"a record of the listener")
+        elif kind == 3:
+            self.look()
+
+    def on_connection(self, report: ConnectionReport) -> None:
+        self.turn += 1
+        if self.turn % 2:
+            raise RuntimeError("a listener that fails")
+        self.look()
+
+    def look(self) -> None:
+        for producer in self.world.producers:
+            producer.stats()
+            producer.health()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hostile_listener_changes_no_outcome(seed: int) -> None:
+    """It raises, is slow, and sends within its report: the judge finds nothing, and the sums are those of the judge."""
+    found: list[HostileListener] = []
+    make = World.producer
+
+    @functools.wraps(make)
+    def producer(world: World, **settings: Any) -> Producer[Any, Any]:
+        if not found:
+            world.forgotten.add(ECHO)
+            found.append(HostileListener(world))
+        return make(world, listeners=[found[0]], **settings)
+
+    with mock.patch.object(World, "producer", producer):
+        world, _ = play_scraped(seed, live)
+    assert found[0].turn > 10
+    assert any(sent.outcome is Outcome.ACKED for sent in world.ledger.history())
+    told = Counter(world.ledger._sent(entry).outcome for entry in world.ledger.entries if entry.accepted)
+    page = collected(ProducerCollector(*world.producers))
+    own = sum(
+        value
+        for (name, labels), value in page.samples.items()
+        if name == ACKED and ("topic", ECHO) not in labels
+    )
+    assert own == told[Outcome.ACKED]
