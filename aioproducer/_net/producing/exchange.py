@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioproducer._state.cluster.metadata import LeaderHint, Node
 from aioproducer._state.queues.batches import PartitionAnswer
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from aioproducer._state.queues.batches import QueuedBatch
     from aioproducer._wire.messages.produce import PartitionProduceResponse, TopicProduceResponse
     from aioproducer.errors import KafkaError
+
+# The first version of Produce whose answer comes before the pause (KIP-219).
+_PAUSE_FOLLOWS: Final = 6
 
 
 class ProduceExchange:
@@ -57,11 +60,19 @@ class ProduceExchange:
             )
         self._link.permits.release()
 
+    def _heed_throttling(self, seconds: float) -> None:
+        """Pause for as long as the broker asks for. One before Kafka 2.0 has itself paused before its answer."""
+        connection = self._link.connection
+        if self._version >= _PAUSE_FOLLOWS:
+            connection.mute(seconds)
+        else:
+            connection.traffic.throttled(seconds, seconds)
+
     def _take(self, response: ProduceResponse) -> bool:
         """Give every batch its answer; True: some answers matched no batch."""
         now = self._requests.loop.time()
         if response.throttle_time_ms > 0:
-            self._link.connection.mute(response.throttle_time_ms / 1000)
+            self._heed_throttling(response.throttle_time_ms / 1000)
         if self._requests.transactions is not None:
             self._requests.transactions.marker_delay.answered(now)
         settlement = self._requests.settlement

@@ -110,6 +110,14 @@ TIMING: Final = (
         "tests/proxy/test_cuts.py::test_a06_a09_reconnects_follow_the_backoff_when_many_partitions_wait",
     ),
     _mutant(
+        "two-pauses-for-one",
+        "_net/producing/exchange.py",
+        "        if self._version >= _PAUSE_FOLLOWS:",
+        "        if True:",
+        "A producer pauses as long again as a broker before Kafka 2.0 has paused, and has half of its quota.",
+        "tests/net/producing/test_answers.py::test_a_pause_before_the_answer_is_over",
+    ),
+    _mutant(
         "throttling-ignored",
         "_net/connecting/connection/connection.py",
         "self.muted_until = max(self.muted_until, now + seconds)",

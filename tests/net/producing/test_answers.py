@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -175,6 +176,27 @@ async def test_throttled_broker_is_left_alone(producer: Producer, kafka: Embedde
     assert await all_acked(deliveries)
     assert 0.14 <= time.monotonic() - start < 3
     assert numbers(kafka) == list(range(20))
+
+
+@pytest.mark.parametrize("version", [5, 6])
+async def test_a_pause_before_the_answer_is_over(make: Make, kafka: EmbeddedKafka, version: int) -> None:
+    """Brokers before Kafka 2.0 pause, and answer then: another pause would make it twice as long. Both are counted."""
+
+    def older(answer: Any) -> Any:
+        keys = [one._replace(max_version=version) if one.api_key == 0 else one for one in answer.api_keys]
+        return answer._replace(api_keys=keys)
+
+    kafka.faults.alter(older, api="ApiVersions", times=None)
+    producer = await warm(make(kafka), "one")
+    kafka.faults.throttle(60_000, mute=False, api="Produce")
+    await producer.send_and_wait("one", b"0")
+    later = await producer.send("one", b"1")
+    if version < 6:
+        await later
+    else:
+        await until(lambda: producer.stats().connections[0].state == "throttled")
+        assert later.outcome is Outcome.PENDING
+    assert producer.stats().connections[0].throttle_seconds == pytest.approx(60, abs=1)
 
 
 async def test_throttling_is_per_broker(make: Make, pair: EmbeddedKafka) -> None:
