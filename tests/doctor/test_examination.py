@@ -551,8 +551,8 @@ async def test_an_interrupted_examination_tells_its_time(kafka: EmbeddedKafka) -
     task = asyncio.create_task(examination.run())
     loop = asyncio.get_running_loop()
     await until(lambda: any(request.api == "InitProducerId" for request in kafka.requests))
-    since = loop.time()
     first = examination.report.seconds
+    since = loop.time()
     await until(lambda: loop.time() - since > 0.05)
     task.cancel()
     assert examination.report.seconds >= first + 0.05
