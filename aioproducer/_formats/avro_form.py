@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from aioproducer._formats.avro_defaults import as_data
 from aioproducer._formats.forms import NOWHERE, Form, UnfitError
 from aioproducer._formats.types import is_bytes, is_list, is_text, places_of, varint
 from aioproducer.errors import ConfigurationError
@@ -139,32 +140,12 @@ class _Forms:
         buffer = BytesIO()
         try:
             alone = parse_schema({"type": "record", "name": "Alone", "fields": [field]}, dict(self._named))
-            schemaless_writer(buffer, alone, {field["name"]: self._as_data(field["type"], field["default"])})
+            schemaless_writer(
+                buffer, alone, {field["name"]: as_data(self._named, field["type"], field["default"])}
+            )
         except Exception as error:  # noqa: BLE001  # of another library, about a schema of the user
             raise UnfitError(f"{path}: its default cannot be written: {error}") from None
         return Form("constant", path, buffer.getvalue(), b"")
-
-    def _as_data(self, schema: Any, default: Any) -> Any:
-        """A default of a schema as its writer takes it: bytes are text there, a character for each."""
-        if isinstance(schema, str):
-            schema = self._named.get(schema, {"type": schema})
-        if isinstance(schema, list):
-            return self._as_data(schema[0], default)
-        kind = schema["type"]
-        if kind in {"bytes", "fixed"} and isinstance(default, str):
-            return default.encode("latin-1")
-        if kind == "array":
-            return [self._as_data(schema["items"], each) for each in default]
-        if kind == "map":
-            return {key: self._as_data(schema["values"], each) for key, each in default.items()}
-        if kind == "record":
-            given = {
-                each["name"]: default.get(each["name"], each.get("default")) for each in schema["fields"]
-            }
-            return {
-                each["name"]: self._as_data(each["type"], given[each["name"]]) for each in schema["fields"]
-            }
-        return default
 
     def _array(self, kind: Any, schema: Any, path: str, before: bytes, absent: bytes | None) -> Form:
         if not is_list(kind):

@@ -103,12 +103,18 @@ async def _schema(registry: Registry, part: PartFormat, subject: str) -> FoundSc
 
 
 def _of_protobuf(part: PartFormat, schema: Schema, referred: dict[str, str], prefix: bytes) -> FoundSchema:
-    from aioproducer.registry.formats.protobuf import message_path  # noqa: PLC0415
+    from aioproducer.registry.formats.protobuf_paths import path_in  # noqa: PLC0415
     from aioproducer.registry.framings import path_bytes  # noqa: PLC0415
 
     files = _files(part.descriptors) if part.descriptors is not None else _decoded(schema, referred)
     descriptor = _message(files, part.message)
-    return FoundSchema(prefix + path_bytes(message_path(descriptor)), descriptor=descriptor)
+    # The file of the descriptors may have its messages in another order.
+    path = path_in(schema.text, descriptor.full_name)
+    if path is None:
+        raise ConfigurationError(
+            f"protobuf.message: the schema of the registry has no message {descriptor.full_name}"
+        )
+    return FoundSchema(prefix + path_bytes(path), descriptor=descriptor)
 
 
 def _files(path: str) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import timestamp_pb2
+from google.protobuf import descriptor_pb2, timestamp_pb2
 from hypothesis import given, settings
 
 from aioproducer.errors import ConfigurationError
-from aioproducer.registry import ProtobufSerializer, Registry, SchemaNotFoundError
+from aioproducer.registry import ProtobufSerializer, Registry, Schema, SchemaNotFoundError
+from aioproducer.registry.formats.protobuf_paths import path_in
 from aioproducer.registry.framings import path_bytes
 from aioproducer.testing import EmbeddedRegistry
 from tests.registry.conftest import Place, Readers
@@ -146,3 +148,73 @@ async def test_imports_are_looked_up_as_well(embedded: EmbeddedRegistry) -> None
         assert embedded.subjects == ()
         await ProtobufSerializer[Any](registry, PERSON).warm("people")
         await careful.warm("people")
+
+
+PROTO = """
+// message NotThis {}
+syntax = "proto3";
+package people;
+import "places/home.proto"; /* message Nor { } */
+option java_package = "message This {";
+option (some.option) = { message: "message That {" };
+enum Kind { NONE = 0; }
+message Other { string message = 1; map<string, Other> by = 2; message Inner {} }
+message Person {
+  oneof how { string first = 1; string last = 2; }
+  map<string, string> notes = 3;
+  extensions 100 to 199;
+  message Deep { enum E { Z = 0; } message Deeper {} }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("people.Other", (0,)),
+        ("people.Other.Inner", (0, 1)),
+        ("people.Person", (1,)),
+        ("people.Person.Deep", (1, 1)),
+        ("people.Person.Deep.Deeper", (1, 1, 0)),
+        ("people.NotThis", None),
+        ("people.Nor", None),
+        ("people.That", None),
+        ("people.Person.Inner", None),
+        ("Person", (1,)),
+    ],
+)
+def test_the_place_in_the_text_of_a_schema(name: str, path: tuple[int, ...] | None) -> None:
+    """Most registries answer with the text of a .proto file. Entries of maps count, as they do in a descriptor."""
+    assert path_in(PROTO, name) == path
+
+
+def test_the_groups_of_an_old_schema() -> None:
+    """A group is a message of the message around it, also in a oneof."""
+    text = "message A { optional group B = 1 { message C {} } oneof d { group E = 2 {} } message F {} }"
+    assert [path_in(text, f"A.{name}") for name in ("B", "B.C", "E", "F")] == [
+        (0, 0),
+        (0, 0, 0),
+        (0, 1),
+        (0, 2),
+    ]
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+async def test_the_place_in_the_latest_schema(as_text: bool, embedded: EmbeddedRegistry) -> None:
+    """A newer file has another message before: readers that go by the index would have read that one."""
+    newer = descriptor_pb2.FileDescriptorProto()
+    PERSON.DESCRIPTOR.file.CopyToProto(newer)
+    newer.message_type.insert(0, descriptor_pb2.DescriptorProto(name="Other"))
+    at = [each.name for each in newer.message_type].index("Person")
+    text = f"message Before {{}} {PROTO}" if as_text else base64.b64encode(newer.SerializeToString()).decode()
+    async with Registry(embedded.url) as registry:
+        known = await registry.register("people-value", Schema(text, "PROTOBUF"))
+        for options in ({"use_latest": True}, {"schema_id": known.id}):
+            serializer: ProtobufSerializer[Any] = ProtobufSerializer(registry, PERSON, **options)
+            data = await written(serializer, PERSON(name="Ada"))
+            path = path_bytes((at,))
+            assert data[5 : 5 + len(path)] == path
+            assert PERSON.FromString(data[5 + len(path) :]) == PERSON(name="Ada")
+        other = await registry.register("other", Schema("message A {}", "PROTOBUF"))
+        with pytest.raises(ConfigurationError, match=r"has no message people\.Person"):
+            await ProtobufSerializer[Any](registry, PERSON, schema_id=other.id).warm("t")

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, TypeAlias
 
-from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
 from aioproducer.registry.formats.to_dict import Convert, Plain, conversion
 from aioproducer.registry.framings import GivenFraming
-from aioproducer.registry.schemas import Schema, advice_about, given_schema
+from aioproducer.registry.schemas import Schema, given_schema
 from aioproducer.registry.serializing import Encoder, Place, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
 
 try:
-    from fastavro import parse_schema, schemaless_writer
-    from fastavro.schema import SchemaParseException, UnknownType
+    from fastavro import schemaless_writer
+
+    from aioproducer.registry.formats.avro_checks import check_of
+    from aioproducer.registry.formats.avro_schemas import PRIMITIVES, UNFIT, AvroSchema, parsed
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "fastavro":
         raise
@@ -29,9 +29,7 @@ except ModuleNotFoundError as error:
 
 __all__ = ["AvroSerializer"]
 
-_PRIMITIVES: Final = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
-# What fastavro raises for an object that does not fit, with objects of other libraries inside as well.
-_UNFIT: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+_Write: TypeAlias = Callable[[BytesIO, Any, Any], object]
 
 
 class AvroSerializer(RegistrySerializer[T_contra]):
@@ -67,7 +65,7 @@ class AvroSerializer(RegistrySerializer[T_contra]):
         given = given_schema(schema, "AVRO", _text_of)
         if given is not None and not given.references:
             # The names of a reference are known later.
-            _parsed(given.text, {})
+            parsed(given.text)
         super().__init__(
             place,
             given,
@@ -80,35 +78,40 @@ class AvroSerializer(RegistrySerializer[T_contra]):
         )
 
     def _make(self, schema: Schema, referred: dict[str, str]) -> Encoder:
-        parsed = _parsed(schema.text, referred)
-        name, to_dict = _name_of(parsed), self._to_dict
-        if name == "bytes" and not (isinstance(parsed, dict) and "logicalType" in parsed):
-            return Encoder(lambda prefix: _bytes_of(prefix, to_dict), name)
+        found, to_dict = parsed(schema.text, referred.values()), self._to_dict
+        if found.is_bytes:
+            return Encoder(lambda prefix: _bytes_of(prefix, to_dict), found.name)
         write: Any = partial(schemaless_writer, strict=True) if self._strict else schemaless_writer
-        return Encoder(lambda prefix: _encode_of(prefix, parsed, to_dict, write), name)
+        return Encoder(lambda prefix: _encode_of(prefix, found, to_dict, write), found.name)
 
 
 def _encode_of(
-    prefix: bytes, parsed: Any, to_dict: Convert | None, write: Callable[[BytesIO, Any, Any], object]
+    prefix: bytes, schema: AvroSchema, to_dict: Convert | None, write: _Write
 ) -> Callable[[Any], bytes]:
-    convert, spared = conversion(to_dict, Plain(json=False))
-    plain = Plain(json=False, again=True)
+    names = schema.records_of_unions()
+    convert, spared = conversion(to_dict, Plain(json=False, names=names))
+    plain = Plain(json=False, again=True, names=names)
+    root, check = schema.root, check_of(schema.root, schema.named)
 
     def encode(data: Any) -> bytes:
         if type(data) is not spared:
             data = convert(data)
         buffer = BytesIO()
         try:
-            write(buffer, parsed, data)
-        except _UNFIT:
+            if check is not None:
+                check(data)
+            write(buffer, root, data)
+        except UNFIT:
             again = plain(data)
             if again == data and type(again) is type(data):
                 raise
         else:
             return prefix + buffer.getvalue()
         # A mapping with objects in it.
+        if check is not None:
+            check(again)
         buffer = BytesIO()
-        write(buffer, parsed, again)
+        write(buffer, root, again)
         return prefix + buffer.getvalue()
 
     return encode
@@ -126,34 +129,7 @@ def _bytes_of(prefix: bytes, to_dict: Convert | None) -> Callable[[Any], bytes]:
 
 def _text_of(schema: Any) -> str | None:
     if isinstance(schema, str):
-        return json.dumps(schema.strip()) if schema.strip() in _PRIMITIVES else schema
+        return json.dumps(schema.strip()) if schema.strip() in PRIMITIVES else schema
     if isinstance(schema, Mapping | list):
         return json.dumps(schema if isinstance(schema, list) else dict(schema))
     return None
-
-
-def _parsed(text: str, referred: dict[str, str]) -> Any:
-    named: dict[str, Any] = {}
-    try:
-        for each in referred.values():
-            parse_schema(_loaded(each), named)
-        return parse_schema(_loaded(text), named)
-    except (SchemaParseException, UnknownType, *_UNFIT, RecursionError) as error:
-        problem = f"schema: is no Avro schema: {type(error).__name__}: {error}"
-        raise ConfigurationError(problem + advice_about(text)) from None
-
-
-def _loaded(text: str) -> Any:
-    return json.loads(text, object_hook=_interned)
-
-
-def _interned(schema: dict[str, Any]) -> dict[str, Any]:
-    # The names of fields are looked up in each object, whose keys mostly are literals: equal objects are found sooner.
-    return {key: sys.intern(value) if isinstance(value, str) else value for key, value in schema.items()}
-
-
-def _name_of(parsed: Any) -> str | None:
-    """The full name of a named type, the name of a primitive one; None for a union."""
-    if isinstance(parsed, dict):
-        return str(parsed.get("name") or parsed["type"])
-    return parsed if isinstance(parsed, str) else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from aioproducer.errors import ConfigurationError
@@ -147,13 +149,19 @@ def load_validators() -> Any:
 
 
 def _default_dumps() -> Dumps:
-    for name, attribute in (("orjson", "dumps"), ("msgspec.json", "encode")):
+    for name, make in (("orjson", _of_orjson), ("msgspec.json", attrgetter("encode"))):
         try:
-            found: Dumps = getattr(importlib.import_module(name), attribute)
+            module = importlib.import_module(name)
         except ModuleNotFoundError:
             continue
+        found: Dumps = make(module)
         return found
     return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def _of_orjson(module: Any) -> Dumps:
+    # It would leave out the fields of a dataclass whose names begin with an underscore.
+    return partial(module.dumps, option=module.OPT_PASSTHROUGH_DATACLASS)
 
 
 def _text_of(schema: Any) -> str | None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+import attrs
+
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
 from aioproducer.registry.formats.to_dict import Plain
@@ -17,6 +19,8 @@ from aioproducer.registry.subjects import GivenSubject
 
 try:
     from google.protobuf.message import Message
+
+    from aioproducer.registry.formats.protobuf_paths import path_in
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("google"):
         raise
@@ -28,6 +32,7 @@ __all__ = ["ProtobufSerializer", "message_path"]
 
 # Every registry and every client has these.
 _WELL_KNOWN: Final = "google/protobuf/"
+_WELL_KNOWN_TYPES: Final = "google.protobuf."
 
 
 class ProtobufSerializer(RegistrySerializer[T_contra]):
@@ -64,9 +69,11 @@ class ProtobufSerializer(RegistrySerializer[T_contra]):
         self._encoder_of_type = Encoder(
             partial(_encode_of, kind, to_dict), descriptor.full_name, message_path(descriptor)
         )
+        schema = _schema_of(self._file, ())
+        self._text = schema.text
         super().__init__(
             place,
-            _schema_of(self._file, ()),
+            schema,
             subject=subject,
             auto_register=auto_register,
             use_latest=use_latest,
@@ -76,8 +83,14 @@ class ProtobufSerializer(RegistrySerializer[T_contra]):
         )
 
     async def _encoder(self, registry: Registry, schema: Schema) -> Encoder:
-        # The message knows its own encoding, whatever the registry has.
-        return self._encoder_of_type
+        # The message knows its own encoding, but not its place in a schema of the registry.
+        if schema.text == self._text:
+            return self._encoder_of_type
+        name = self._encoder_of_type.name
+        path = path_in(schema.text, str(name))
+        if path is None:
+            raise ConfigurationError(f"the schema of the registry has no message {name}")
+        return attrs.evolve(self._encoder_of_type, indexes=path)
 
     async def _complete(self, registry: Registry, schema: Schema) -> Schema:
         return _schema_of(self._file, await self._references(registry, self._file))
@@ -128,10 +141,44 @@ def _encode_of(
             fields = plain(data)
             if not isinstance(fields, dict):
                 raise TypeError(f"the serializer takes {message_type.__name__}, not {type(data).__name__}")
+            _check(message_type.DESCRIPTOR, fields)
             data = message_type(**fields)
         return prefix + serialize(data)  # type: ignore[no-any-return]  # of the generated class
 
     return encode
+
+
+def _check(descriptor: Any, fields: dict[Any, Any]) -> None:
+    """Refuse fields of which the message would have others: two of one oneof, or text as a list of characters."""
+    for group in descriptor.oneofs:
+        given = [each.name for each in group.fields if fields.get(each.name) is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"{' and '.join(given)} are in one oneof, {group.full_name}: one of them is given, and None for others"
+            )
+    for name, value in fields.items():
+        field = descriptor.fields_by_name.get(name)
+        # The message refuses a field that it does not have.
+        if field is None or value is None:
+            continue
+        is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+        if field.is_repeated and not is_map and isinstance(value, str | bytes | dict):
+            raise TypeError(f"a list is required for the field {name}, not {type(value).__name__}")
+        if field.message_type is not None:
+            _check_messages(field.message_type, value, is_map=is_map)
+
+
+def _check_messages(descriptor: Any, value: Any, *, is_map: bool) -> None:
+    """The same for the messages in a field. Those that are messages already have kept what they were given."""
+    messages: Any = value if isinstance(value, list) else [value]
+    if is_map:
+        descriptor = descriptor.fields_by_name["value"].message_type
+        messages = value.values() if isinstance(value, dict) else ()
+    if descriptor is None or descriptor.full_name.startswith(_WELL_KNOWN_TYPES):
+        return
+    for each in messages:
+        if isinstance(each, dict):
+            _check(descriptor, each)
 
 
 def message_path(descriptor: Any) -> tuple[int, ...]:

@@ -11,7 +11,11 @@ import decimal
 import enum
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = ["Convert", "Plain", "conversion"]
 
@@ -19,18 +23,23 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 _ATOMS: Final = (str, bytes, bytearray, memoryview, int, float, bool, type(None))
 _TIMES: Final = (datetime.datetime, datetime.date, datetime.time)
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
+# Where fastavro looks for the record of a union that a mapping is for.
+_TYPE: Final = "-type"
 
 
 class Plain:
     """Makes objects plain: mappings, lists and atoms. `json`: times, UUIDs and decimals become the strings of JSON.
 
-    An iterator becomes a list; with `again` it is refused, because it may have been read already. How the objects of a class are
-    converted is found out once.
+    An iterator becomes a list; with `again` it is refused, because it may have been read already. `names` has the names of
+    records that a union of the schema has beside others, by the names of the classes whose objects they are for. How the
+    objects of a class are converted is found out once.
     """
 
-    def __init__(self, *, json: bool, again: bool = False) -> None:
+    def __init__(self, *, json: bool, again: bool = False, names: Mapping[str, str] = _NO_NAMES) -> None:
         self._json = json
         self._again = again
+        self._names = names
         self._by_class: dict[type, Convert] = dict.fromkeys(_ATOMS, _same)
 
     def __call__(self, data: Any) -> Any:
@@ -52,23 +61,60 @@ class Plain:
             return self._of_list
         if issubclass(kind, tuple) and not hasattr(kind, "_asdict"):
             return self._of_tuple
-        return self._of_object(kind) or self._of_other(kind)
+        return self._of_record(kind) or self._of_other(kind)
+
+    def _of_record(self, kind: type) -> Convert | None:
+        """The conversion of an object with fields, and with the name of its record where a union needs it."""
+        convert, name = self._of_object(kind), self._names.get(kind.__name__)
+        return convert if convert is None or name is None else _named(convert, name)
 
     def _of_object(self, kind: type) -> Convert | None:
-        """The conversion of an object with fields."""
         if hasattr(kind, "__struct_fields__"):
             return self._of_struct(kind)
         if callable(getattr(kind, "model_dump", None)):
-            mode = "json" if self._json else "python"
-            return lambda data: self(data.model_dump(mode=mode, by_alias=True))
+            return self._of_model()
         if dataclasses.is_dataclass(kind):
-            return self._by_fields(tuple((each.name, each.name) for each in dataclasses.fields(kind)))
+            return self._of_dataclass(kind)
         if hasattr(kind, "__attrs_attrs__"):
             return self._by_fields(tuple((each.name, each.name) for each in kind.__attrs_attrs__))
         for method in ("asdict", "_asdict"):
             if callable(getattr(kind, method, None)):
                 return lambda data: self(getattr(data, method)())
         return None
+
+    def _of_model(self) -> Convert:
+        """The conversion of a pydantic model, by itself: with its aliases, and without fields that it excludes."""
+        mode = "json" if self._json else "python"
+
+        def convert(data: Any) -> Any:
+            made = self(data.model_dump(mode=mode, by_alias=True))
+            return self._with_names(made, data) if self._names else made
+
+        return convert
+
+    def _of_dataclass(self, kind: type[DataclassInstance]) -> Convert:
+        serializer, mode = _serializer_of(kind), "json" if self._json else "python"
+        if serializer is None:
+            return self._by_fields(tuple((each.name, each.name) for each in dataclasses.fields(kind)))
+        # One of pydantic is converted by itself, as its models are.
+        return lambda data: self(serializer.to_python(data, mode=mode, by_alias=True))
+
+    def _with_names(self, made: Any, data: Any) -> Any:
+        """What a model made of itself or of a part, with the names of the classes that it has left out."""
+        if isinstance(made, list) and isinstance(data, list | tuple) and len(made) == len(data):
+            return [self._with_names(each, of) for each, of in zip(made, data, strict=True)]
+        if not isinstance(made, dict):
+            return made
+        fields = getattr(type(data), "model_fields", None)
+        parts: dict[Any, Any]
+        if fields is None:
+            parts = dict(data) if isinstance(data, Mapping) else {}
+        else:
+            parts = {field.serialization_alias or name: getattr(data, name) for name, field in fields.items()}
+        for key in made.keys() & parts.keys():
+            made[key] = self._with_names(made[key], parts[key])
+        name = None if fields is None else self._names.get(type(data).__name__)
+        return made if name is None else _Named(made, name)
 
     def _of_struct(self, kind: Any) -> Convert:
         """The conversion of a Struct: without fields that are UNSET, and in JSON with its tag, as msgspec encodes it."""
@@ -105,9 +151,10 @@ class Plain:
     def _of_list(self, data: Any) -> list[Any]:
         return [self(each) for each in data]
 
-    def _of_tuple(self, data: Any) -> tuple[Any, ...]:
+    def _of_tuple(self, data: Any) -> Any:
+        made = [self(each) for each in data]
         # fastavro names a branch of a union by a tuple.
-        return tuple(self(each) for each in data)
+        return tuple(made) if len(made) == 2 and isinstance(made[0], str) else made
 
     def _of_other(self, kind: type) -> Convert:
         if issubclass(kind, Iterator):
@@ -119,6 +166,36 @@ class Plain:
         if issubclass(kind, _TIMES):
             return lambda data: data.isoformat()
         return str if issubclass(kind, uuid.UUID | decimal.Decimal) else _same
+
+
+class _Named(dict[str, Any]):
+    """The fields of a record with its name, where fastavro looks for it. It is no field: `strict` would refuse it."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, fields: Mapping[str, Any], name: str) -> None:
+        super().__init__(fields)
+        self._name = name
+
+    def __contains__(self, key: object) -> bool:
+        return key == _TYPE or super().__contains__(key)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._name if key == _TYPE else super().__getitem__(key)
+
+
+def _named(convert: Convert, name: str) -> Convert:
+    def named(data: Any) -> Any:
+        made = convert(data)
+        return _Named(made, name) if type(made) is dict else made
+
+    return named
+
+
+def _serializer_of(kind: Any) -> Any:
+    """The serializer of a dataclass of pydantic: of the class that has defined its fields, None for others."""
+    owner = next(each for each in kind.__mro__ if "__dataclass_fields__" in vars(each))
+    return vars(owner).get("__pydantic_serializer__")
 
 
 def _same(data: Any) -> Any:

@@ -9,6 +9,7 @@ from tests.mutants.mutant import Kind
 _FLIGHTS: Final = "tests/registry/test_single_flight.py"
 _REQUESTS: Final = "tests/registry/test_requests.py"
 _SECRETS: Final = "tests/registry/test_secrets.py"
+_UNCHANGED: Final = "tests/registry/test_unchanged.py"
 _PRODUCERS: Final = "tests/registry/test_producers.py"
 
 _mutant = Kind("registry")
@@ -53,6 +54,78 @@ REGISTRY: Final = (
         "",
         "A schema with a typing error: the report of the error shows the password of the registry.",
         f"{_SECRETS}::test_no_error_of_a_serializer_keeps_the_password_of_its_url",
+    ),
+    _mutant(
+        "none-becomes-false-in-avro",
+        "registry/formats/avro_checks.py",
+        "    if not bool(data) == data:\n",
+        "    if False:\n",
+        'A flag that is not known is written as False, and one that is the text "no" as True.',
+        f"{_UNCHANGED}::test_a_value_that_would_be_another_one",
+    ),
+    _mutant(
+        "number-is-cut-to-an-integer",
+        "registry/formats/avro_checks.py",
+        "        is_whole = bool(int(data) == data)\n",
+        "        is_whole = int(data) is not None\n",
+        "A price of 3.7 in a field of type long is written as 3.",
+        f"{_UNCHANGED}::test_a_value_that_would_be_another_one",
+    ),
+    _mutant(
+        "text-becomes-a-list-of-characters",
+        "registry/formats/avro_checks.py",
+        "        if isinstance(data, _NO_ITEMS):\n",
+        "        if False:\n",
+        "A tag that is given without its list is written as a list of its characters.",
+        f"{_UNCHANGED}::test_a_value_that_would_be_another_one",
+    ),
+    _mutant(
+        "record-of-another-class",
+        "registry/formats/to_dict.py",
+        "        return convert if convert is None or name is None else _named(convert, name)\n",
+        "        return convert\n",
+        "Two records of a union have the same fields: an object of the second class is written as the first record.",
+        f"{_UNCHANGED}::test_the_record_of_a_class",
+    ),
+    _mutant(
+        "references-at-the-root-are-unknown",
+        "registry/formats/avro_schemas.py",
+        '"__named_schemas": named if needed else {}',
+        '"__named_schemas": {}',
+        "A topic with several kinds of events: no record of it is written.",
+        f"{_UNCHANGED}::test_references_at_the_root",
+    ),
+    _mutant(
+        "excluded-field-is-written",
+        "registry/formats/to_dict.py",
+        "        if serializer is None:\n",
+        "        if True:\n",
+        "A dataclass of pydantic excludes its password, and the record has it.",
+        f"{_UNCHANGED}::test_dataclasses_of_pydantic",
+    ),
+    _mutant(
+        "last-field-of-a-oneof",
+        "registry/formats/protobuf.py",
+        "        if len(given) > 1:\n",
+        "        if False:\n",
+        "A payment by card whose IBAN is the empty text is written as a payment to an empty IBAN.",
+        f"{_UNCHANGED}::test_fields_of_one_oneof",
+    ),
+    _mutant(
+        "private-fields-are-left-out",
+        "registry/formats/json_schema.py",
+        "option=module.OPT_PASSTHROUGH_DATACLASS",
+        "option=0",
+        "The fields of a dataclass whose names begin with an underscore are missing, only where it is in a mapping.",
+        f"{_UNCHANGED}::test_fields_with_an_underscore",
+    ),
+    _mutant(
+        "place-in-a-file-of-its-own",
+        "registry/formats/protobuf.py",
+        "        if schema.text == self._text:\n",
+        "        if True:\n",
+        "The latest schema has another message first: readers that go by the index read that one.",
+        "tests/registry/test_protobuf.py::test_the_place_in_the_latest_schema",
     ),
     _mutant(
         "new-version-without-a-preparation",

@@ -267,12 +267,21 @@ async def test_protobuf(kafka: EmbeddedKafka, registry: EmbeddedRegistry, tmp_pa
     (tmp_path / "order.desc").write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
     with_message = {"valueFormat": "protobuf", "registry.url": registry.url, "protobuf.message": "shop.Order"}
     by_file = with_message | {"protobuf.descriptors": str(tmp_path / "order.desc")}
-    for given in (with_message, by_file):
+    # Its only message is the second one of the registry's schema, which is where readers look for it.
+    alone = order_file()
+    del alone.message_type[0]
+    (tmp_path / "alone.desc").write_bytes(descriptor_pb2.FileDescriptorSet(file=[alone]).SerializeToString())
+    by_other_file = with_message | {"protobuf.descriptors": str(tmp_path / "alone.desc")}
+    for given in (with_message, by_file, by_other_file):
         options = options_of(kafka, "at-least-once", **given)
         assert (await write("at-least-once", options, ("a", 1))).rows == 1
     prefix = b"\0" + number.to_bytes(4, "big") + b"\x02\x02"
-    assert values(kafka) == [prefix + b"\x0a\x01a\x10\x01"] * 2
+    assert values(kafka) == [prefix + b"\x0a\x01a\x10\x01"] * 3
     await forgotten(options)
+    await register(registry, "other", Schema("message Other {}", "PROTOBUF"))
+    options = options_of(kafka, "at-least-once", **by_file, subject="other")
+    with pytest.raises(ConfigurationError, match=r"has no message shop\.Order"):
+        await asyncio.to_thread(layout_of, COLUMNS, options, is_stream=False)
 
 
 async def test_schemas_that_cannot_be(registry: EmbeddedRegistry, kafka: EmbeddedKafka) -> None:

@@ -1,0 +1,119 @@
+"""Avro schemas, parsed once: fastavro's form of them, and what an encoder has to know about them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+from fastavro import parse_schema
+from fastavro.schema import SchemaParseException, UnknownType
+
+from aioproducer._formats.avro_defaults import as_data
+from aioproducer.errors import ConfigurationError
+from aioproducer.registry.schemas import advice_about
+
+__all__ = ["PRIMITIVES", "UNFIT", "AvroSchema", "parsed"]
+
+PRIMITIVES: Final = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+_RECORDS: Final = {"record", "error"}
+# What fastavro raises for an object that does not fit, with objects of other libraries inside as well.
+UNFIT: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+
+@attrs.frozen
+class AvroSchema:
+    """A parsed schema."""
+
+    root: Any
+    """In the form that fastavro writes with, without another look at its names."""
+    named: Mapping[str, Any]
+    """All named types by their full names."""
+
+    @property
+    def name(self) -> str | None:
+        """The full name of a named type, the name of a primitive one; None for a union."""
+        if isinstance(self.root, dict):
+            return str(self.root.get("name") or self.root["type"])
+        return self.root if isinstance(self.root, str) else None
+
+    @property
+    def is_bytes(self) -> bool:
+        """True for the schema "bytes", without a logical type."""
+        root = self.root
+        return root == "bytes" or (
+            isinstance(root, dict) and root["type"] == "bytes" and "logicalType" not in root
+        )
+
+    def records_of_unions(self) -> dict[str, str]:
+        """The full names of records that a union has beside others, by their names without a namespace."""
+        found: dict[str, set[str]] = {}
+        unions = (each for each in _types([self.root, *self.named.values()]) if isinstance(each, list))
+        for union in unions:
+            records = {name for each in union if (name := self._record_of(each)) is not None}
+            for name in records if len(records) > 1 else ():
+                found.setdefault(name.rpartition(".")[2], set()).add(name)
+        return {short: names.pop() for short, names in found.items() if len(names) == 1}
+
+    def _record_of(self, schema: Any) -> str | None:
+        schema = self.named.get(schema, schema) if isinstance(schema, str) else schema
+        return schema["name"] if isinstance(schema, dict) and schema["type"] in _RECORDS else None
+
+
+def parsed(text: str, referred: Iterable[str] = ()) -> AvroSchema:
+    """The schema of a text; `referred` has the texts of the schemas that it refers to, each after those that it needs."""
+    named: dict[str, Any] = {}
+    try:
+        for each in referred:
+            parse_schema(_loaded(each), named)
+        root = parse_schema(_loaded(text), named)
+    except (SchemaParseException, UnknownType, *UNFIT, RecursionError) as error:
+        problem = f"schema: is no Avro schema: {type(error).__name__}: {error}"
+        raise ConfigurationError(problem + advice_about(text)) from None
+    _set_defaults(named)
+    return AvroSchema(_with_names(root, named), named)
+
+
+def _with_names(root: Any, named: Mapping[str, Any]) -> Any:
+    """A schema with the types that it names: fastavro looks for them in what it writes, and parses the rest for each object."""
+    if isinstance(root, list):
+        return [_with_names(each, named) for each in root]
+    if isinstance(root, str) and root in PRIMITIVES:
+        return root
+    schema = named[root] if isinstance(root, str) else root
+    # It notes all of them for each object.
+    needed = any(isinstance(each, str) and each not in PRIMITIVES for each in _types([schema]))
+    return {**schema, "__fastavro_parsed": True, "__named_schemas": named if needed else {}}
+
+
+def _set_defaults(named: Mapping[str, Any]) -> None:
+    """Make the defaults of bytes bytes: fastavro would refuse the text of the schema."""
+    for schema in named.values():
+        for field in schema["fields"] if schema["type"] in _RECORDS else ():
+            if "default" in field:
+                # One that does not fit is refused when it is needed.
+                with suppress(*UNFIT):
+                    field["default"] = as_data(named, field["type"], field["default"])
+
+
+def _types(schemas: Iterable[Any]) -> Iterator[Any]:
+    """Some types, and all types in them that are not only named there."""
+    for schema in schemas:
+        yield schema
+        if isinstance(schema, list):
+            yield from _types(schema)
+        elif isinstance(schema, dict):
+            yield from _types(each["type"] for each in schema.get("fields", ()))
+            yield from _types(schema[each] for each in ("items", "values") if each in schema)
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, object_hook=_interned)
+
+
+def _interned(schema: dict[str, Any]) -> dict[str, Any]:
+    # The names of fields are looked up in each object, whose keys mostly are literals: equal objects are found sooner.
+    return {key: sys.intern(value) if isinstance(value, str) else value for key, value in schema.items()}

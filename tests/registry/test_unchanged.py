@@ -1,0 +1,488 @@
+"""No serializer writes bytes without an error that are read as something else than what it was given."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import decimal
+import json
+import math
+import uuid
+from collections.abc import Iterable
+from typing import Any, Optional, Union
+
+import attrs
+import fastavro
+import msgspec
+import pydantic
+import pytest
+from google.protobuf import descriptor_pb2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from aioproducer.registry import (
+    AvroSerializer,
+    JsonSerializer,
+    ProtobufSerializer,
+    Reference,
+    Registry,
+    Schema,
+)
+from aioproducer.testing import EmbeddedRegistry
+from tests.registry.conftest import Place
+from tests.registry.messages import add_field, add_message, classes_of, new_file
+from tests.registry.test_avro import read_by_confluent, read_by_fastavro, written
+
+UTC = datetime.UTC
+FIXED = {"type": "fixed", "name": "F", "size": 6}
+LONGS = {"type": "array", "items": "long"}
+TEXTS = {"type": "array", "items": "string"}
+BOOLEANS = {"type": "map", "values": "boolean"}
+DATE = {"type": "int", "logicalType": "date"}
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+CLOCK = {"type": "long", "logicalType": "time-micros"}
+UUID = {"type": "string", "logicalType": "uuid"}
+EVERY_SECOND = memoryview(b"abcdefghijkl")[::2]
+MORNING = datetime.datetime(2026, 1, 2, 9, tzinfo=UTC)
+
+
+def record(kind: Any, name: str = "R", **more: Any) -> Any:
+    """A schema of records with one field."""
+    return {"type": "record", "name": name, "fields": [{"name": "f", "type": kind, **more}]}
+
+
+def _id(value: Any) -> str:
+    return "view" if isinstance(value, memoryview) else str(value)
+
+
+WRONG = [
+    ("boolean", None),
+    ("boolean", "no"),
+    ("boolean", []),
+    ("boolean", 2),
+    ("long", 3.7),
+    ("long", decimal.Decimal("3.7")),
+    ("int", 3.7),
+    ("int", 2**31),
+    ("int", -(2**31) - 1),
+    ("float", 1e300),
+    ("float", -1e300),
+    ("null", 5),
+    ("bytes", EVERY_SECOND),
+    (FIXED, EVERY_SECOND),
+    (TEXTS, "abc"),
+    (TEXTS, {"a": 1}),
+    (LONGS, b"abc"),
+    (LONGS, [1, 2.5]),
+    ({"type": "array", "items": record("boolean", "Inner")}, [{"f": True}, {"f": "no"}]),
+    (BOOLEANS, {"a": None}),
+    (BOOLEANS, []),
+    (["null", LONGS], b"abc"),
+    (DATE, MORNING),
+    (["null", DATE], MORNING),
+    (["null", DATE, MILLIS], MORNING),
+    (MILLIS, 1.5),
+    (CLOCK, datetime.time(9, tzinfo=datetime.timezone(datetime.timedelta(hours=5)))),
+    (UUID, "x"),
+    (["null", UUID], ("string", "x")),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), WRONG, ids=_id)
+async def test_a_value_that_would_be_another_one(kind: Any, value: Any, embedded: EmbeddedRegistry) -> None:
+    """fastavro writes None as False, 3.7 as 3, "abc" as three strings. It is refused with the name of its field."""
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, record(kind))
+        await serializer.warm("t")
+        for wrong in ({"f": value}, dataclasses.make_dataclass("R", ["f"])(value)):
+            with pytest.raises((TypeError, ValueError), match="on field f"):
+                serializer.serialize("t", None, wrong)
+
+
+RIGHT = [
+    ("boolean", 1, True),
+    ("long", 3.0, 3),
+    ("long", True, 1),
+    ("long", decimal.Decimal(4), 4),
+    ("int", -(2**31), -(2**31)),
+    ("float", math.inf, math.inf),
+    ("bytes", memoryview(b"abc"), b"abc"),
+    (TEXTS, ("a", "b"), ["a", "b"]),
+    (TEXTS, {"a"}, ["a"]),
+    (LONGS, range(3), [0, 1, 2]),
+    (["null", {"type": "array", "items": "double"}], (52.5, 13.4), [52.5, 13.4]),
+    (["null", {"type": "array", "items": "double"}], (1.0, 2.0, 3.0), [1.0, 2.0, 3.0]),
+    (DATE, datetime.datetime(2026, 1, 2, tzinfo=UTC), datetime.date(2026, 1, 2)),
+    (DATE, 5, datetime.date(1970, 1, 6)),
+    (DATE, "2026-01-02", datetime.date(2026, 1, 2)),
+    (["null", DATE, MILLIS], datetime.date(2026, 1, 2), datetime.date(2026, 1, 2)),
+    (["null", MILLIS, DATE], MORNING, MORNING),
+    (MILLIS, 1000, datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+    (CLOCK, datetime.time(9), datetime.time(9)),
+    (CLOCK, 1, datetime.time(0, 0, 0, 1)),
+    (UUID, str(uuid.UUID(int=5)), uuid.UUID(int=5)),
+    (UUID, uuid.UUID(int=5), uuid.UUID(int=5)),
+    (["null", UUID], ("string", str(uuid.UUID(int=5))), uuid.UUID(int=5)),
+    (["null", "boolean"], None, None),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "read"), RIGHT, ids=_id)
+async def test_a_value_of_another_class(kind: Any, value: Any, read: Any, embedded: EmbeddedRegistry) -> None:
+    """It is written if it is read as equal."""
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, record(kind))
+        assert read_by_fastavro(record(kind), await written(serializer, {"f": value})) == [{"f": read}]
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.decimals(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=3)
+    | st.binary(max_size=6)
+    | st.just(EVERY_SECOND)
+    | st.dates()
+    | st.datetimes(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=4,
+)
+KINDS = [
+    "null",
+    "boolean",
+    "int",
+    "long",
+    "bytes",
+    "string",
+    FIXED,
+    LONGS,
+    TEXTS,
+    BOOLEANS,
+    record("boolean", "Inner"),
+    ["null", LONGS],
+    ["null", "int", "string"],
+    {"type": "array", "items": ["null", record("long", "Inner")]},
+]
+
+
+@given(st.sampled_from(KINDS), st.lists(ANYTHING, min_size=5, max_size=20))
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_written_is_read(kind: Any, values: list[Any]) -> None:
+    """Any value of any type is refused, or read as equal."""
+
+    async def main() -> list[tuple[Any, bytes]]:
+        async with EmbeddedRegistry() as server, Registry(server.url) as registry:
+            serializer: AvroSerializer[Any] = AvroSerializer(registry, record(kind))
+            await serializer.warm("t")
+            return [(each, data) for each in values if (data := _made(serializer, {"f": each})) is not None]
+
+    for value, data in asyncio.run(main()):
+        assert read_by_fastavro(record(kind), [data]) == [{"f": _plain(value)}]
+
+
+def _made(serializer: AvroSerializer[Any], data: Any) -> bytes | None:
+    try:
+        made = serializer.serialize("t", None, data)
+    except (ArithmeticError, TypeError, ValueError, AttributeError):
+        return None
+    return made if isinstance(made, bytes) else None
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+# ----- records of a union
+
+CAT = {"type": "record", "name": "Cat", "fields": [{"name": "name", "type": "string"}]}
+DOG = {**CAT, "name": "Dog", "namespace": "some.space"}
+HOUSE = {
+    "type": "record",
+    "name": "House",
+    "fields": [
+        {"name": "pets", "type": {"type": "array", "items": [CAT, DOG]}},
+        {"name": "best", "type": ["null", "Cat", "some.space.Dog"]},
+        {"name": "by", "type": {"type": "map", "values": ["Cat", "some.space.Dog"]}},
+    ],
+}
+
+
+@dataclasses.dataclass
+class Cat:
+    name: str
+
+
+@dataclasses.dataclass
+class Dog:
+    name: str
+
+
+@dataclasses.dataclass
+class House:
+    pets: list[Any]
+    best: Any
+    by: dict[str, Any]
+
+
+class Structs:
+    class Dog(msgspec.Struct):
+        name: str
+
+
+class Attrs:
+    @attrs.frozen
+    class Dog:
+        name: str
+
+
+class Models:
+    class Cat(pydantic.BaseModel):
+        name: str
+
+    class Dog(pydantic.BaseModel):
+        name: str
+
+    class House(pydantic.BaseModel):
+        them: list[Union[Models.Cat, Models.Dog]] = pydantic.Field(alias="pets")  # noqa: UP007 - evaluated late
+        best: Optional[Models.Dog]  # noqa: UP045
+        by: dict[str, Union[Models.Cat, Models.Dog]]  # noqa: UP007
+
+
+Models.House.model_rebuild()
+HOUSES = [
+    House([Dog("a"), Cat("b")], Dog("c"), {"d": Dog("e")}),
+    House([Structs.Dog("a"), Models.Cat(name="b")], Attrs.Dog("c"), {"d": Models.Dog(name="e")}),
+    {"pets": [Dog("a"), Cat("b")], "best": Dog("c"), "by": {"d": Dog("e")}},
+    Models.House(
+        pets=[Models.Dog(name="a"), Models.Cat(name="b")],
+        best=Models.Dog(name="c"),
+        by={"d": Models.Dog(name="e")},
+    ),
+]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("house", HOUSES, ids=lambda each: type(each).__qualname__)
+async def test_the_record_of_a_class(house: Any, strict: bool, embedded: EmbeddedRegistry) -> None:
+    """Records with equal fields in a union: that with the name of the class is written, not the first one."""
+    dog, cat = ("some.space.Dog", {"name": "a"}), ("Cat", {"name": "b"})
+    read = {
+        "pets": [dog, cat],
+        "best": ("some.space.Dog", {"name": "c"}),
+        "by": {"d": ("some.space.Dog", {"name": "e"})},
+    }
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, HOUSE, strict=strict)
+        (data,) = await written(serializer, house)
+        assert _with_names(HOUSE, data) == read
+        alone: AvroSerializer[Any] = AvroSerializer(
+            registry, [CAT, DOG], strict=strict, subject=lambda *_: "s"
+        )
+        for each in (Dog("a"), Models.Dog(name="a"), Structs.Dog("a")):
+            assert _with_names([CAT, DOG], (await written(alone, each))[0]) == dog
+
+
+def _with_names(schema: Any, data: bytes) -> Any:
+    import io
+
+    return fastavro.schemaless_reader(io.BytesIO(data[5:]), schema, None, return_record_name=True)
+
+
+async def test_a_class_outside_of_unions(embedded: EmbeddedRegistry) -> None:
+    """A name that only one record has in a union, and a field that takes this record alone."""
+    schema = record(DOG)
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema, strict=True)
+        assert read_by_fastavro(schema, await written(serializer, {"f": Dog("a")})) == [{"f": {"name": "a"}}]
+
+
+# ----- schemas
+
+
+async def test_references_at_the_root(place: Place, registry: Registry) -> None:
+    """A union of referenced records has several kinds of events in one topic. No record was written with it."""
+    cat, dog = place.subject("cat"), place.subject("dog")
+    await registry.register(cat, Schema(json.dumps(CAT)))
+    await registry.register(dog, Schema(json.dumps(DOG)))
+    references = [Reference("Cat", cat, 1), Reference("some.space.Dog", dog, 1)]
+    texts: Iterable[tuple[Any, Any]] = [
+        (["Cat", "some.space.Dog"], {"-type": "some.space.Dog", "name": "a"}),
+        ({"type": "array", "items": "some.space.Dog"}, [{"name": "a"}]),
+        ({"type": "map", "values": ["null", "Cat"]}, {"a": {"name": "a"}, "b": None}),
+    ]
+    for number, (schema, obj) in enumerate(texts):
+        topic = place.subject(f"pets{number}")
+        serializer: AvroSerializer[Any] = AvroSerializer(
+            registry, Schema(json.dumps(schema), references=references)
+        )
+        data = await written(serializer, obj, topic=topic)
+        (read,) = await asyncio.to_thread(read_by_confluent, place.url, data)
+        assert read == ({"name": "a"} if isinstance(schema, list) else obj)
+
+
+async def test_a_record_with_the_name_of_a_primitive_type(embedded: EmbeddedRegistry) -> None:
+    """A record that is called "bytes" is a record."""
+    schema = {**record("int"), "name": "bytes"}
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        assert (await written(serializer, {"f": 1}))[0][5:] == b"\2"
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "read"),
+    [
+        ("bytes", "\u00ff\u0001", b"\xff\x01"),
+        ({**FIXED, "size": 2}, "\u00ff\u0001", b"\xff\x01"),
+        (["bytes", "null"], "\u00ff", b"\xff"),
+        ({"type": "map", "values": "bytes"}, {"a": "\u00ff"}, {"a": b"\xff"}),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+            "\u00ff",
+            decimal.Decimal("-0.01"),
+        ),
+        (["null", "bytes"], None, None),
+        ("int", 5, 5),
+    ],
+)
+async def test_defaults_of_bytes(kind: Any, default: Any, read: Any, embedded: EmbeddedRegistry) -> None:
+    """A field that is missing has its default. Those of bytes are text in a schema, and were refused."""
+    schema = record(kind, default=default)
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        assert read_by_fastavro(schema, await written(serializer, {})) == [{"f": read}]
+
+
+async def test_a_record_with_itself_in_it(embedded: EmbeddedRegistry) -> None:
+    """The values of each level are looked at."""
+    schema = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "on", "type": "boolean"}, {"name": "next", "type": ["null", "Node"]}],
+    }
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        right = {"on": True, "next": {"on": False, "next": None}}
+        assert read_by_fastavro(schema, await written(serializer, right)) == [right]
+        with pytest.raises(TypeError, match="a boolean is required, not str on field on on field next"):
+            serializer.serialize("orders", None, {"on": True, "next": {"on": "no", "next": None}})
+
+
+# ----- objects
+
+
+@pydantic_dataclass
+class Account:
+    """Its password is in no bytes."""
+
+    account_id: int = pydantic.Field(alias="accountId")
+    password: str = pydantic.Field(default="secret", exclude=True)
+
+    @pydantic.field_serializer("account_id")
+    def _plus(self, number: int) -> int:
+        return number + 1000
+
+
+@dataclasses.dataclass
+class Grown(Account):
+    """A plain dataclass of it has a field more."""
+
+    more: int = 5
+
+
+async def test_dataclasses_of_pydantic(embedded: EmbeddedRegistry) -> None:
+    """They are converted by pydantic, as models are: aliases, excluded fields and serializers count."""
+    schema = record("long")
+    schema["fields"] = [{"name": "accountId", "type": "long", "default": 0}]
+    async with Registry(embedded.url) as registry:
+        avro: AvroSerializer[Any] = AvroSerializer(registry, schema, strict=True)
+        json_serializer: JsonSerializer[Any] = JsonSerializer(registry, {}, subject=lambda *_: "json")
+        account = Account(accountId=5)
+        assert read_by_fastavro(schema, await written(avro, account)) == [{"accountId": 1005}]
+        await json_serializer.warm("t")
+        made = json_serializer.serialize("t", None, {"by": account})
+        assert isinstance(made, bytes)
+        assert json.loads(made[5:]) == {"by": {"accountId": 1005}}
+        grown = json_serializer.serialize("t", None, Grown(account_id=5))  # type: ignore[call-arg]  # of a plain dataclass
+        assert isinstance(grown, bytes)
+        assert json.loads(grown[5:])["more"] == 5
+
+
+@dataclasses.dataclass
+class Hidden:
+    _number: int
+
+
+@pytest.mark.parametrize("validate", [False, True])
+async def test_fields_with_an_underscore(validate: bool, embedded: EmbeddedRegistry) -> None:
+    """orjson leaves them out of a dataclass inside of a mapping."""
+    async with Registry(embedded.url) as registry:
+        serializer: JsonSerializer[Any] = JsonSerializer(registry, {}, validate=validate)
+        await serializer.warm("t")
+        for data in (Hidden(1), {"in": Hidden(1)}, {"in": [Hidden(1)]}):
+            made = serializer.serialize("t", None, data)
+            assert isinstance(made, bytes)
+            assert b'{"_number":1}' in made
+
+
+def payments() -> Any:
+    """A message with a oneof, a list, a message in it, and a map of messages."""
+    field = descriptor_pb2.FieldDescriptorProto
+    file = new_file("payments.proto", "p")
+    message = add_message(file, "Payment")
+    message.oneof_decl.add(name="how")
+    for name, kind in (("card", field.TYPE_INT32), ("iban", field.TYPE_STRING)):
+        add_field(message, name, kind)
+        message.field[-1].oneof_index = 0
+    add_field(message, "tags", field.TYPE_STRING, repeated=True)
+    add_field(message, "next", field.TYPE_MESSAGE, type_name=".p.Payment")
+    add_field(message, "parts", field.TYPE_MESSAGE, type_name=".p.Payment", repeated=True)
+    entry = add_message(message, "ByEntry", nested=True)
+    entry.options.map_entry = True
+    add_field(entry, "key", field.TYPE_STRING)
+    add_field(entry, "value", field.TYPE_MESSAGE, type_name=".p.Payment")
+    add_field(message, "by", field.TYPE_MESSAGE, type_name=".p.Payment.ByEntry", repeated=True)
+    return classes_of(file)["p.Payment"]
+
+
+@dataclasses.dataclass
+class Payment:
+    card: int | None = 0
+    iban: str | None = ""
+
+
+PAYMENT = payments()
+
+
+async def test_fields_of_one_oneof(embedded: EmbeddedRegistry) -> None:
+    """A message keeps the last one. A card of 5 with an empty IBAN was written as an IBAN."""
+    both = {"card": 5, "iban": ""}
+    async with Registry(embedded.url) as registry:
+        serializer: ProtobufSerializer[Any] = ProtobufSerializer(registry, PAYMENT)
+        await serializer.warm("t")
+        for wrong in (both, Payment(5), {"next": both}, {"parts": [{}, both]}, {"by": {"a": both}}):
+            with pytest.raises(ValueError, match="card and iban are in one oneof"):
+                serializer.serialize("t", None, wrong)
+        for right in (
+            Payment(5, None),
+            {"next": {"card": 5}, "by": {"a": {"iban": "b"}}, "parts": [PAYMENT(card=1)]},
+        ):
+            made = serializer.serialize("t", None, right)
+            assert isinstance(made, bytes)
+            assert PAYMENT.FromString(made[6:]) == PAYMENT(
+                **(dataclasses.asdict(right) if isinstance(right, Payment) else right)
+            )
+
+
+@pytest.mark.parametrize("wrong", ["abc", b"abc", {"a": 1}])
+async def test_text_in_place_of_a_list(wrong: Any, embedded: EmbeddedRegistry) -> None:
+    """A message takes its characters, or the keys of a mapping."""
+    async with Registry(embedded.url) as registry:
+        serializer: ProtobufSerializer[Any] = ProtobufSerializer(registry, PAYMENT)
+        await serializer.warm("t")
+        for data in ({"tags": wrong}, {"parts": [{"tags": wrong}]}):
+            with pytest.raises(TypeError, match="a list is required for the field tags"):
+                serializer.serialize("t", None, data)
