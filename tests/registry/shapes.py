@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import string
 from itertools import count
 from typing import Any
@@ -22,6 +23,18 @@ _PRIMITIVES: dict[str, Values] = {
     "bytes": st.binary(max_size=20),
     "string": st.text(max_size=20),
 }
+_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 8, "scale": 2}
+_LOGICAL: list[tuple[dict[str, Any], Values]] = [
+    ({"type": "int", "logicalType": "date"}, st.dates()),
+    ({"type": "long", "logicalType": "time-micros"}, st.times()),
+    (
+        {"type": "long", "logicalType": "timestamp-micros"},
+        st.datetimes(timezones=st.just(datetime.UTC)),
+    ),
+    ({"type": "long", "logicalType": "local-timestamp-micros"}, st.datetimes()),
+    ({"type": "string", "logicalType": "uuid"}, st.uuids()),
+    (_DECIMAL, st.decimals(-999_999, 999_999, places=2)),
+]
 _NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=6)
 
 
@@ -47,6 +60,16 @@ def _fixed(draw: Any, numbers: Any) -> Shape:
     size = draw(st.integers(0, 20))
     values = st.binary(min_size=size, max_size=size)
     return Shape({"type": "fixed", "name": f"F{next(numbers)}", "size": size}, values)
+
+
+def _logical(draw: Any, numbers: Any) -> Shape:
+    schema, values = draw(st.sampled_from(_LOGICAL))
+    return Shape(schema, values)
+
+
+def _optional(draw: Any, numbers: Any) -> Shape:
+    inner = _logical(draw, numbers)
+    return Shape(["null", inner.schema], st.none() | inner.values)
 
 
 def _union(draw: Any, numbers: Any) -> Shape:
@@ -79,7 +102,7 @@ def _record(draw: Any, numbers: Any, depth: int) -> Shape:
 
 
 def _any(draw: Any, numbers: Any, depth: int) -> Shape:
-    flat = (_primitive, _enum, _fixed, _union)
+    flat = (_primitive, _enum, _fixed, _union, _logical, _optional)
     deep = (_array, _map, _record)
     kind = draw(st.sampled_from(flat if depth <= 0 else (*flat, *deep)))
     shape: Shape = kind(draw, numbers, depth) if kind in deep else kind(draw, numbers)
