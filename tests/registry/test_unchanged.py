@@ -126,6 +126,7 @@ RIGHT = [
     (UUID, uuid.UUID(int=5), uuid.UUID(int=5)),
     (["null", UUID], ("string", str(uuid.UUID(int=5))), uuid.UUID(int=5)),
     (["null", "boolean"], None, None),
+    ({"type": "long", "logicalType": ["unknown"]}, 5, 5),
 ]
 
 

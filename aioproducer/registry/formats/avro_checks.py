@@ -67,7 +67,8 @@ class _Rules:
         if kind in {"array", "map"}:
             is_array = kind == "array"
             return self._items(schema["items" if is_array else "values"], is_array=is_array)
-        logical = schema.get("logicalType") if isinstance(schema, dict) else None
+        # Of an unknown one, a reader takes no notice, whatever it is.
+        logical = str(schema.get("logicalType")) if isinstance(schema, dict) else ""
         return _LOGICAL.get((kind, logical)) or _PRIMITIVE.get(kind)
 
     def _record(self, name: str) -> _Rule | None:
@@ -278,7 +279,7 @@ _PRIMITIVE: Final = {
     "fixed": _Rule(_bytes, bytes),
 }
 _MOMENTS: Final = ("timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
-_LOGICAL: Final[dict[tuple[str, Any], _Rule]] = {
+_LOGICAL: Final[dict[tuple[str, str], _Rule]] = {
     ("int", "date"): _Rule(_date, datetime.date),
     ("int", "time-millis"): _Rule(_time_of(_int)),
     ("long", "time-micros"): _Rule(_time_of(_long)),
