@@ -15,7 +15,7 @@ from aioproducer._net.log import log
 from aioproducer._net.observing.failures import END_OF_THE_PROGRAM, Failures
 from aioproducer._state.admission.ready import ReadyRecord
 from aioproducer.config import topic_problem
-from aioproducer.errors import ConfigurationError, KafkaError, RecordError
+from aioproducer.errors import ConfigurationError, KafkaError, RecordError, StateError
 from aioproducer.outcome import Outcome
 from aioproducer.outlets.kept import kept, kept_headers, readable_again
 from aioproducer.outlets.letters import Letter, letter_of, outcome_of, shown
@@ -208,7 +208,18 @@ class DeadLetters(Generic[K, V]):
             partition=partition,
             timestamp=time.time_ns() // 1_000_000 if timestamp is None else timestamp,
         )
-        return self._topic if isinstance(self._topic, str) else self._topic(record), letter
+        return self._topic_of(record), letter
+
+    def _topic_of(self, record: Record[Any, Any]) -> str:
+        if isinstance(self._topic, str):
+            return self._topic
+        try:
+            return self._topic(record)
+        except asyncio.CancelledError as error:
+            # Raised by a task that the function asked: the caller is not cancelled.
+            raise StateError(
+                "the function for the topic of dead letters was cancelled", cause=error
+            ) from error
 
     def __repr__(self) -> str:
         return f"<DeadLetters to {self._topic!r}>"

@@ -387,7 +387,7 @@ def _note_of(error: BaseException) -> str:
     """The note about a dead letter in the error of its record."""
     is_unknown = isinstance(error, KafkaError) and error.outcome is Outcome.UNKNOWN
     found = "may not be written" if is_unknown else "was not written"
-    return f"its dead letter {found}: {text_of(error)}"
+    return f"its dead letter {found}: {text_of(error) or type(error).__name__}"
 
 
 def _limit_of(timeout: Any) -> float | None:

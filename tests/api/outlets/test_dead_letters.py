@@ -221,6 +221,25 @@ async def test_a_topic_by_record(kafka: EmbeddedKafka, producer: Producer[Any, A
     assert raised.value.__notes__ == ["its dead letter was not written: of the user"]
 
 
+async def test_a_topic_by_a_function_that_is_cancelled(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any]
+) -> None:
+    """Its CancelledError does not end the task of the caller. An exception without a text is named."""
+
+    def cancelled(_: Record[Any, Any]) -> str:
+        raise asyncio.CancelledError
+
+    with pytest.raises(StateError, match="was cancelled"):
+        DeadLetters(producer, cancelled).put(Record("one", b"a"), ValueError("b"))
+
+    def exhausted(_: Record[Any, Any]) -> str:
+        raise StopIteration
+
+    with pytest.raises(RecordTooLargeError) as raised:
+        await DeadLetters(producer, exhausted).send_and_wait("one", TOO_LARGE)
+    assert raised.value.__notes__ == ["its dead letter was not written: StopIteration"]
+
+
 async def test_a_dead_letter_that_fails_leads_to_no_other(
     kafka: EmbeddedKafka, producer: Producer[Any, Any]
 ) -> None:
