@@ -540,8 +540,8 @@ async def test_a_preparation_that_ends_with_its_time_has_its_reason(
                 kafka.bootstrap_servers,
                 value_serializer=values,
                 topics=["a"],
-                max_block_ms=100,
-                request_timeout_ms=100,
+                max_block_ms=1000,
+                request_timeout_ms=1000,
             ):
                 await until(lambda: "warm() of the value serializer" in caplog.text)
     assert "did not end in time (topic 'a', value): RegistryError" in caplog.text

@@ -100,7 +100,7 @@ class Plain:
         return lambda data: self(serializer.to_python(data, mode=mode, by_alias=True))
 
     def _with_names(self, made: Any, data: Any) -> Any:
-        """What a model made of itself or of a part, with the names of the classes that it has left out."""
+        """The mapping of a model, or of a part of it, marked with the classes that the model has left out."""
         if isinstance(made, list) and isinstance(data, list | tuple) and len(made) == len(data):
             return [self._with_names(each, of) for each, of in zip(made, data, strict=True)]
         if not isinstance(made, dict):
