@@ -141,8 +141,12 @@ class TransactionCalls:
         Offsets that are a part of an open transaction are waited for, at most `timeout` seconds (default: `max_block_ms`).
         """
         await load(_OFFSETS, _IDLE)
+        session, seconds = self._running(), self._timeout(timeout)
+        if session.transactions is not None:
+            # A task of work that is repeated reads the offsets of the same group again and again.
+            idle = session.transactions.coordinators.idle
+            return await stable_offsets.fetch_committed(session, group, partitions, seconds, idle)
         with closing(self._idle_connections()) as idle:
-            session, seconds = self._running(), self._timeout(timeout)
             return await stable_offsets.fetch_committed(session, group, partitions, seconds, idle)
 
     def _idle_connections(self) -> IdleConnections:

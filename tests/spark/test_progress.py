@@ -12,9 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from aioproducer.spark import EpochProgress, Progress, SinkListener, foreach_batch
-from aioproducer.spark.exactly_once import rounds
 from aioproducer.spark.prometheus import ProgressCollector
-from aioproducer.spark.shipping.shipment import RowsRefusedError, Written
+from aioproducer.spark.shipping.shipment import RowsRefusedError, Shipment, Written
 from aioproducer.spark.shipping.summary import tell
 from aioproducer.testing import EmbeddedKafka
 from tests.spark.exactly_once.attempts import TOPIC, epoch_written, forgotten, options_for
@@ -45,16 +44,16 @@ async def test_a_transaction_without_refused_rows_counts_as_another_attempt(
     """The first one was aborted."""
     kafka.create_topic("dead", 1)
     options = options_for(kafka, **{"on.error": "dead"})
-    whole = rounds._write
+    finish = Shipment.finish
     refused = iter([True])
 
-    def refused_once(worker: Any, batches: Any, begin: Any, known: Any) -> Written:
-        written = whole(worker, batches, begin, known)
+    async def refused_once(shipment: Shipment) -> Written:
+        written = await finish(shipment)
         if next(refused, False):
             raise RowsRefusedError(rows={})
         return written
 
-    monkeypatch.setattr(rounds, "_write", refused_once)
+    monkeypatch.setattr(Shipment, "finish", refused_once)
     written = await epoch_written(options, 0, b"a")
     assert (written.rows, written.aborted_attempts) == (1, 1)
     assert [record.value for record in kafka.records(TOPIC)] == [b"a"]

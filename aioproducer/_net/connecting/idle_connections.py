@@ -1,12 +1,13 @@
 """Connections to brokers that one request has left, and another one of the same session takes.
 
 Dials of one address come one after the other, with a pause: a session that asks about thousands of ids must not dial for
-each.
+each. A producer that changes its transactional id needs neither a dial nor a look-up for an id that it had before.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Final
 
 from aioproducer._net.connecting.link import is_idle
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
 
 __all__ = ["IdleConnections"]
+
+Address = tuple[str, int]
+# The number of names whose last address is kept.
+MOST_NAMES: Final = 256
 
 
 class IdleConnections:
@@ -24,24 +29,53 @@ class IdleConnections:
 
     def __init__(self, max_idle_ms: int) -> None:
         self._max_idle = max_idle_ms / 1000
-        self._by_address: dict[tuple[str, int], list[Connection]] = {}
+        self._by_address: dict[Address, list[Connection]] = {}
+        # The address that answers about a name; the newest one comes last.
+        self._by_name: dict[Hashable, Address] = {}
 
-    def leave(self, address: tuple[str, int], connection: Connection) -> None:
+    def leave(self, address: Address, connection: Connection) -> None:
         """Keep a connection whose requests have their answers."""
         self._by_address.setdefault(address, []).append(connection)
 
-    def take(self, address: tuple[str, int]) -> Connection | None:
+    def remember(self, name: Hashable, address: Address) -> None:
+        """The broker at this address answers about this name."""
+        self._by_name.pop(name, None)
+        self._by_name[name] = address
+        if len(self._by_name) > MOST_NAMES:
+            del self._by_name[next(iter(self._by_name))]
+
+    def take_for(self, name: Hashable) -> tuple[Address, Connection] | None:
+        """A connection to the address that answered about this name, if one is open."""
+        address = self._by_name.get(name)
+        connection = None if address is None else self.take(address)
+        return None if address is None or connection is None else (address, connection)
+
+    def forget(self, name: Hashable) -> None:
+        """Another broker may answer about this name now."""
+        self._by_name.pop(name, None)
+
+    def take(self, address: Address) -> Connection | None:
         """The connection that was used last and takes requests, if there is one."""
         left = self._by_address.get(address, [])
         while left:
             connection = left.pop()
-            if connection.gate.takes_requests and not self._is_too_old(connection):
+            if self._is_fit(connection):
                 return connection
             connection.close()
         return None
 
-    def _is_too_old(self, connection: Connection) -> bool:
-        return self._max_idle > 0 and is_idle(connection, connection.loop.time(), self._max_idle)
+    def _is_fit(self, connection: Connection) -> bool:
+        is_too_old = self._max_idle > 0 and is_idle(connection, connection.loop.time(), self._max_idle)
+        return connection.gate.takes_requests and not is_too_old
+
+    def close_old(self) -> None:
+        """Close those that are not used again."""
+        for address, left in self._by_address.items():
+            fit = [each for each in left if self._is_fit(each)]
+            for each in left:
+                if each not in fit:
+                    each.close()
+            self._by_address[address] = fit
 
     def close(self) -> None:
         """Close all of them."""

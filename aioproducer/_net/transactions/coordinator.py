@@ -54,11 +54,11 @@ class Coordinator:
         session: Session,
         kind: Key,
         name: str,
+        idle: IdleConnections,
         contact: Contact | None = None,
-        idle: IdleConnections | None = None,
     ) -> None:
         self.session = session
-        # Shared by the coordinators of one call or session; None: each has a connection of its own.
+        # Shared by the coordinators of one call or session.
         self._idle = idle
         self._address: tuple[str, int] | None = None
         self.kind = kind
@@ -141,6 +141,10 @@ class Coordinator:
             log_of(self.session.config.client_id).debug("%s for %s: %s", request.value, self.of, self.trouble)
 
     @property
+    def _key(self) -> tuple[Key, str]:
+        return self.kind, self.name
+
+    @property
     def of(self) -> str:
         """The id or group in words."""
         return f"{'group' if self.kind is Key.GROUP else 'transactional id'} {self.name!r}"
@@ -156,18 +160,22 @@ class Coordinator:
         if connection is None or not connection.gate.takes_requests:
             # One whose session ends is closed after its answers.
             self.connection = None
-            endpoint = await self._find()
-            self._address = endpoint.address
-            left = None if self._idle is None else self._idle.take(endpoint.address)
-            connection = left or await self.session.addresses.dial_unless_refused(endpoint)
+            self._address, connection = self._idle.take_for(self._key) or await self._found()
             self.connection = connection
-            self.contact.made(connection, f", the coordinator of {self.of}")
         pause = connection.muted_until - self.session.loop.time()
         if pause > 0:
             await anyio.sleep(pause)
         # Here, so that a request that is never written does not count as one whose effect is unknown.
         await connection.gate.free(self.timeout)
         return connection
+
+    async def _found(self) -> tuple[tuple[str, int], Connection]:
+        endpoint = await self._find()
+        connection = self._idle.take(endpoint.address)
+        if connection is None:
+            connection = await self.session.addresses.dial_unless_refused(endpoint)
+            self.contact.made(connection, f", the coordinator of {self.of}")
+        return endpoint.address, connection
 
     async def _find(self) -> BrokerEndpoint:
         connection = await self.session.control.connected()
@@ -197,14 +205,18 @@ class Coordinator:
     def leave(self) -> None:
         """Leave the connection to another coordinator of the same call or session, unless a request of it has no answer."""
         connection = self.connection
-        if self._idle is None or self._address is None or connection is None or connection.in_flight:
+        if connection is None:
+            return
+        if self._address is None or connection.in_flight:
             self.forget()
             return
         self.connection = None
         self._idle.leave(self._address, connection)
+        self._idle.remember(self._key, self._address)
 
     def forget(self) -> None:
         """Close the connection: another broker may be the coordinator now, or this one does not answer."""
         connection, self.connection = self.connection, None
+        self._idle.forget(self._key)
         if connection is not None:
             connection.close()

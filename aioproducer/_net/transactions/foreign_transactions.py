@@ -62,7 +62,7 @@ async def end_foreign(
 ) -> None:
     """Commit or abort the transaction of a handle, in its protocol level."""
     transactional_id, *identity, level = facts
-    coordinator = Coordinator(session, Key.TRANSACTION, transactional_id, idle=idle)
+    coordinator = Coordinator(session, Key.TRANSACTION, transactional_id, idle)
     questions = Questions(session, transactional_id, level)
     dialogue = end_handle((identity[0], identity[1]), level, committed=committed)
     try:
@@ -91,7 +91,7 @@ async def fence_all(session: Session, names: Iterable[str], timeout: float, idle
     """Get a new epoch for each of these ids."""
     limiter = anyio.CapacityLimiter(AT_ONCE)
     coordinators = [
-        Coordinator(session, Key.TRANSACTION, name, idle=idle) for name in checked_transactional_ids(names)
+        Coordinator(session, Key.TRANSACTION, name, idle) for name in checked_transactional_ids(names)
     ]
 
     async def fence_one(coordinator: Coordinator) -> None:

@@ -32,7 +32,7 @@ async def fetch_committed(
     """Ask the group's coordinator, and again while a transaction holds an offset back or an answer lacks an entry."""
     places = list(dict.fromkeys(partitions_of(partitions)))
     group = group_of(group).group_id
-    coordinator = Coordinator(session, Key.GROUP, group, idle=idle)
+    coordinator = Coordinator(session, Key.GROUP, group, idle)
     found: dict[TopicPartition, OffsetAndMetadata] = {}
 
     async def attempt(connection: Connection) -> int:

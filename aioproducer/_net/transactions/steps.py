@@ -116,8 +116,12 @@ class Steps:
     def _ask_id(self, step: Ask) -> Awaitable[Reply]:
         return self._ask(self._transactions.coordinators.of_id, step)
 
-    def _ask_group(self, step: AskGroup) -> Awaitable[Reply]:
-        return self._ask(self._transactions.coordinators.of_group(step.group_id), step)
+    async def _ask_group(self, step: AskGroup) -> Reply:
+        coordinator = self._transactions.coordinators.of_group(step.group_id)
+        try:
+            return await self._ask(coordinator, step)
+        finally:
+            coordinator.leave()
 
     def _ask(self, coordinator: Coordinator, step: Ask | AskForEpoch | AskGroup) -> Awaitable[Reply]:
         transactional_id = self._current.ownership.transactional_id

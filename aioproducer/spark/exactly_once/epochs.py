@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -90,11 +91,10 @@ class EpochOfTask:
                 counted(batches, self.layout, seen),
                 partial(self._begin, producer),
                 lambda _refusal: producer.abort_transaction(),
+                partial(self._finish, producer, seen),
                 sets_aside=options.dead_letters is not None,
             )
-            began = time.monotonic()
-            worker.run(self._commit_seen(producer, seen))
-            written.fence_seconds, written.commit_seconds = fenced, time.monotonic() - began
+            written.fence_seconds = fenced
             return written
         except BaseException:
             worker.run(worker.forget(options.producer))
@@ -139,16 +139,26 @@ class EpochOfTask:
         await producer.begin_transaction()
         return Shipment(producer, self.layout, self.options, refused)
 
-    async def _commit(self, producer: Producer[Any, Any], mark: Mark) -> None:
-        await self.place.write(producer, mark.as_offset())
+    async def _finish(self, producer: Producer[Any, Any], seen: Fingerprint, shipment: Shipment) -> Written:
+        """Send the mark beside the last rows, and commit when all of them are written."""
+        mark = Mark.new(producer, self.place, self.epoch, seen, self.options.topic)
+        marked, written = await asyncio.gather(
+            self.place.write(producer, mark.as_offset()), shipment.finish(), return_exceptions=True
+        )
+        # The error of a row says more than that of the mark, which is refused after it.
+        if isinstance(written, BaseException):
+            raise written
+        if isinstance(marked, BaseException):
+            raise marked
+        began = time.monotonic()
         await producer.commit_transaction()
-
-    async def _commit_seen(self, producer: Producer[Any, Any], seen: Fingerprint) -> None:
-        await self._commit(producer, Mark.new(producer, self.place, self.epoch, seen, self.options.topic))
+        written.commit_seconds = time.monotonic() - began
+        return written
 
     async def _move(self, producer: Producer[Any, Any], mark: Mark) -> None:
         await producer.begin_transaction()
-        await self._commit(producer, mark)
+        await self.place.write(producer, mark.as_offset())
+        await producer.commit_transaction()
 
     async def _require_same_topic(self, mark: Mark) -> None:
         producer = await this_worker().producer(self.options.producer)

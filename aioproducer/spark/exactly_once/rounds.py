@@ -39,17 +39,21 @@ def write_in_rounds(
     batches: Iterable[Any],
     begin: Callable[[Mapping[int, KafkaError]], Coroutine[Any, Any, Shipment]],
     undo: Callable[[RowsRefusedError], Coroutine[Any, Any, object]],
+    finish: Callable[[Shipment], Coroutine[Any, Any, Written]] = Shipment.finish,
     *,
     sets_aside: bool,
 ) -> Written:
-    """Write all rows in a transaction, which stays open; `begin` and `undo` are called for each round."""
+    """Write all rows in a transaction; `begin` and `undo` are called for each round.
+
+    `finish` is called behind the last row of a round. It raises if one of them was not written.
+    """
     if not sets_aside:
-        return _write(worker, batches, begin, {})
+        return _write(worker, batches, begin, finish, {})
     refused: dict[int, KafkaError] = {}
     rows = KeptRows(batches)
     for aborted in range(MOST_ROUNDS):
         try:
-            written = _write(worker, rows, begin, refused)
+            written = _write(worker, rows, begin, finish, refused)
             written.aborted_attempts += aborted
             return written
         except RowsRefusedError as error:
@@ -66,8 +70,9 @@ def _write(
     worker: Worker,
     batches: Iterable[Any],
     begin: Callable[[Mapping[int, KafkaError]], Coroutine[Any, Any, Shipment]],
+    finish: Callable[[Shipment], Coroutine[Any, Any, Written]],
     refused: Mapping[int, KafkaError],
 ) -> Written:
     shipment = worker.run(begin(refused))
     feed(worker, shipment, batches)
-    return worker.run(shipment.finish())
+    return worker.run(finish(shipment))

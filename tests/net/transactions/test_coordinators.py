@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from aioproducer import ConfigurationError, Coordinators, Producer, StateError
+from aioproducer import ConfigurationError, Coordinators, Producer, StateError, TopicPartition
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import LIMIT
+from tests.net.support import LIMIT, Make, until
 from tests.net.transactional import NAME, asked, put, seen, written
 
 
@@ -68,6 +68,63 @@ async def test_questions_about_groups_and_listings_share_connections(ledger: Emb
             )
             assert await coordinators.list_transactions("none", timeout=LIMIT) == []
     assert len(asked(ledger, "ApiVersions")) < 10
+
+
+async def _work(clerk: Producer[Any, Any], number: int) -> None:
+    """The work of one task of a stream: it takes its id over, reads its mark, and commits rows with the next mark."""
+    group, place = f"{NAME}-{number}", TopicPartition("one", 0)
+    await clerk.init_transactions(group, timeout=LIMIT)
+    found = await clerk.committed_offsets(group, [place], timeout=LIMIT)
+    last = found[place].offset if found else 0
+    await clerk.begin_transaction()
+    await put(clerk, b"%d of %d" % (last, number))
+    await clerk.send_offsets_to_transaction({place: last + 1}, group, timeout=LIMIT)
+    await clerk.commit_transaction(timeout=LIMIT)
+
+
+async def test_ids_and_groups_that_a_producer_had_before_need_no_dial(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """Tasks of a stream share the producer of their worker, which has other ids and groups in each epoch."""
+    for number in range(3):
+        await _work(clerk, number)
+    ledger.forget_requests()
+    for number in (2, 0, 1, 1, 0):
+        await _work(clerk, number)
+    assert asked(ledger, "ApiVersions") == []
+    assert asked(ledger, "FindCoordinator") == []
+    assert len(asked(ledger, "InitProducerId")) == 5
+    assert sorted(map(str, seen(ledger))) == sorted(
+        str(b"%d of %d" % (last, number))
+        for number, count in ((0, 3), (1, 3), (2, 2))
+        for last in range(count)
+    )
+
+
+async def test_a_coordinator_that_has_moved_since_an_id_was_in_use(
+    clerk: Producer[Any, Any], ledger: EmbeddedKafka
+) -> None:
+    """The broker of the former connection says so, and the new one is looked up."""
+    for number in (0, 1):
+        await _work(clerk, number)
+    for broker in (1, 2):
+        ledger.faults.move_coordinator(f"{NAME}-0", broker)
+        for number in (0, 1):
+            await _work(clerk, number)
+    assert len(seen(ledger)) == 6
+
+
+async def test_connections_of_former_ids_are_closed_when_they_are_idle(
+    make: Make, ledger: EmbeddedKafka
+) -> None:
+    """They have no other user, and brokers limit the number of connections."""
+    clerk = make(ledger, transactional_id=NAME, connections_max_idle_ms=60)
+    await clerk.start()
+    for number in range(3):
+        await _work(clerk, number)
+    await until(lambda: sum(broker.connections for broker in ledger.brokers) == 0)
+    await _work(clerk, 0)
+    assert len(seen(ledger)) == 4
 
 
 async def test_a_session_belongs_to_one_block(ledger: EmbeddedKafka) -> None:

@@ -25,6 +25,7 @@ from aioproducer.spark.preflight import check_kafka
 from aioproducer.spark.shipping import shipment
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.testing import EmbeddedKafka
+from tests.net.support import until
 from tests.spark.exactly_once.attempts import (
     SCHEMA,
     epoch_written,
@@ -208,4 +209,19 @@ async def test_an_attempt_that_commits_while_its_successor_reads_the_mark(
     await epoch_written(options, 0, b"a")
     assert seen(kafka) == [b"a"]
     await former.close(timeout=0)
+    await forgotten(options)
+
+
+async def test_the_mark_does_not_wait_for_the_rows(kafka: EmbeddedKafka) -> None:
+    """In small epochs each round trip counts."""
+    options = options_for(kafka)
+    await epoch_written(options, 0, b"a")
+    kafka.forget_requests()
+    held = kafka.faults.delay(api="Produce", topic="orders")
+    writing = asyncio.create_task(epoch_written(options, 1, b"b"))
+    await until(lambda: any(one.api == "TxnOffsetCommit" for one in kafka.requests))
+    assert seen(kafka) == [b"a"]
+    held.release()
+    await writing
+    assert seen(kafka) == [b"a", b"b"]
     await forgotten(options)

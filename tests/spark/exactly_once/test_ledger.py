@@ -14,6 +14,8 @@ import pytest
 from aioproducer import (
     AuthorizationError,
     ConfigurationError,
+    DeliveryError,
+    KafkaError,
     MetadataTimeoutError,
     OffsetAndMetadata,
     Producer,
@@ -536,6 +538,29 @@ async def test_a_topic_that_another_driver_creates_at_once(kafka: EmbeddedKafka)
     options = options_for(kafka)
     await asyncio.gather(*(checked(options) for _ in range(3)))
     assert kafka.topics[LEDGER] == 16
+
+
+async def test_a_mark_that_the_ledger_refuses(kafka: EmbeddedKafka) -> None:
+    """It is sent beside the rows: all of them are written by then, and none is committed."""
+    options = options_for(kafka)
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic=LEDGER)
+    with pytest.raises(KafkaError):
+        await epoch_written(options, 0, b"a")
+    assert seen(kafka) == []
+    assert (await epoch_written(options, 0, b"a")).rows == 1
+    assert seen(kafka) == [b"a"]
+    await forgotten(options)
+
+
+async def test_a_row_that_is_refused_beside_its_mark(kafka: EmbeddedKafka) -> None:
+    """The error is that of the row, and the mark is not committed."""
+    options = options_for(kafka)
+    kafka.faults.error("INVALID_RECORD", api="Produce", topic="orders")
+    with pytest.raises(DeliveryError, match="rows of an Arrow batch were not written"):
+        await epoch_written(options, 0, b"a")
+    assert (await epoch_written(options, 0, b"a")).rows == 1
+    assert seen(kafka) == [b"a"]
+    await forgotten(options)
 
 
 async def test_a_task_whose_ledger_is_gone_writes_nothing(

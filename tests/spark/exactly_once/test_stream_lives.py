@@ -20,7 +20,7 @@ from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.worker import this_worker
 from tests.effort import EXACTLY_ONCE, seeds
 from tests.simulation.world import World
-from tests.spark.exactly_once.attempts import SCHEMA
+from tests.spark.exactly_once.attempts import SCHEMA, rows
 from tests.spark.exactly_once.lives import DAY, OPTIONS, TOPIC, Life, play
 
 QUERY: Final = "query"
@@ -33,6 +33,8 @@ class LifeOfAStream(Life):
     """A query whose checkpoint is in the test."""
 
     tasks: list[int] = attrs.field(kw_only=True)
+    # Each run has a worker of its own, which keeps its producer from task to task until one fails.
+    run: int = 0
 
     @classmethod
     def of(cls, world: World) -> LifeOfAStream:
@@ -48,17 +50,17 @@ class LifeOfAStream(Life):
             for row in rows_of(epoch, number)
         )
 
-    def options(self) -> SinkOptions:
-        """Those of an attempt in a worker of its own."""
-        self.attempts += 1
-        own = {"kafka.client.id": f"attempt {self.attempts}"}
+    def options(self, worker: str) -> SinkOptions:
+        """Those of an attempt in this worker."""
+        own = {"kafka.client.id": worker}
         return read_options(OPTIONS | own | {"kafka.bootstrap.servers": self.world.kafka.bootstrap_servers})
 
     async def epoch(self, epoch: int) -> None:
         """As the driver of Spark."""
+        worker = f"worker {self.run}"
         for number in range(self.tasks[epoch]):
-            await self.task(epoch, number)
-        await require_no_absent_tasks(self.options(), QUERY, epoch, self.tasks[epoch])
+            await self.task(epoch, number, worker)
+        await require_no_absent_tasks(self.options("driver"), QUERY, epoch, self.tasks[epoch])
 
     async def written_down(self, epoch: int) -> bool:
         """Whether the driver has lived long enough to write down the epoch in its checkpoint."""
@@ -67,23 +69,26 @@ class LifeOfAStream(Life):
         error = None if ended is None else ended.exception()
         assert not isinstance(error, OtherRowsError), error
         if ended is None or error is not None:
+            self.run += 1
             return False
         missing = self.whole(epoch + 1) - self.visible
         assert not missing, missing
         return self.rng.random() < 0.8
 
-    async def task(self, epoch: int, number: int) -> None:
+    async def task(self, epoch: int, number: int, worker: str) -> None:
         """The first attempt that succeeds."""
         if self.rng.random() < 0.2:
-            self.abandon(lambda: self.attempt(epoch, number))
+            self.attempts += 1
+            lost = f"lost worker {self.attempts}"
+            self.abandon(lambda: self.attempt(epoch, number, lost))
         for _ in range(ATTEMPTS - 1):
             with contextlib.suppress(KafkaError):
-                return await self.attempt(epoch, number)
-        return await self.attempt(epoch, number)
+                return await self.attempt(epoch, number, worker)
+        return await self.attempt(epoch, number, worker)
 
-    async def attempt(self, epoch: int, number: int) -> None:
+    async def attempt(self, epoch: int, number: int, worker: str) -> None:
         """As `EpochOfTask.write`, which needs a thread."""
-        options, seen = self.options(), Fingerprint(2, 100 * epoch + number)
+        options, seen = self.options(worker), Fingerprint(2, 100 * epoch + number)
         first, place = (Place(f"{NAME}-{at}", TOPIC, options.ledger_topic) for at in (0, number))
         work = EpochOfTask(Layout.of(SCHEMA, options), options, first, place, epoch, True)
         try:
@@ -93,13 +98,20 @@ class LifeOfAStream(Life):
                     mark.require_same(seen, TOPIC, place)
                     await work._require_same_topic(mark)
                 return
-            await producer.begin_transaction()
+            shipment = await work._begin(producer, {})
             for row in rows_of(epoch, number):
-                await producer.send(TOPIC, row)
+                await shipment.take(*rows(row))
                 await asyncio.sleep(self.rng.choice((0.0, 0.0, 0.0, 0.01, 0.5, 3.0)))  # virtual time
-            await work._commit_seen(producer, seen)
-        finally:
+            await work._finish(producer, seen, shipment)
+        except BaseException:
             await this_worker().forget(options.producer)
+            raise
+
+
+async def no_worker_lives() -> None:
+    """Spark ends workers that have had no task for a minute."""
+    for config in list(this_worker()._producers):
+        await this_worker().forget(config)
 
 
 def rows_of(epoch: int, number: int) -> tuple[bytes, bytes]:
@@ -121,11 +133,13 @@ def test_each_row_is_there_once(seed: int, version: int) -> None:
                 epoch += 1
             if world.rng.random() < 0.15:
                 await life.end_faults()
+                await no_worker_lives()
                 await asyncio.sleep(8 * DAY)  # virtual time
                 life.begin_faults()
         await life.end_faults()
         for rest in range(epoch, len(life.tasks)):
             await life.epoch(rest)
+        await no_worker_lives()
         assert life.visible == life.whole(len(life.tasks))
 
     play(whole, seed, version)
