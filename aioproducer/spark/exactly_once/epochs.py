@@ -21,6 +21,7 @@ from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Shipment, Written
 from aioproducer.spark.shipping.summary import log
 from aioproducer.spark.shipping.tasks import begun
+from aioproducer.spark.shipping.whole_input import whole
 from aioproducer.spark.shipping.worker import this_worker
 
 __all__ = ["counted", "write_epoch"]
@@ -55,7 +56,7 @@ def write_epoch(
         for at in (0, number)
     )
     work = EpochOfTask(layout, options, first, place, epoch, is_query)
-    batches = layout.encoded(begun(batches))
+    batches = layout.encoded(begun(whole(batches)))
     return write_beside_others(work, list(batches)) if speculation else work.write(batches)
 
 

@@ -53,6 +53,7 @@ from aioproducer.spark.options import SinkOptions, settings_of, with_time_for_a_
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Shipment, Written
 from aioproducer.spark.shipping.summary import log
+from aioproducer.spark.shipping.whole_input import whole
 from aioproducer.spark.shipping.worker import this_worker
 
 __all__ = ["Job", "LeftOpen", "write_and_leave_open"]
@@ -108,7 +109,7 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
     """Write the rows of a task into a transaction that the driver ends."""
     worker = this_worker()
     place, options = job.place(task.partition), job.options
-    batches = layout.encoded(batches)
+    batches = layout.encoded(whole(batches))
     stack = AsyncExitStack()
     transaction: Transaction
     seen = Fingerprint()

@@ -10,6 +10,7 @@ from typing import Any
 from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Shipment, Written
+from aioproducer.spark.shipping.whole_input import whole
 from aioproducer.spark.shipping.worker import Worker, this_worker
 
 __all__ = ["begun", "feed", "write_at_least_once"]
@@ -24,7 +25,7 @@ def write_at_least_once(batches: Iterable[Any], layout: Layout, options: SinkOpt
 
     try:
         begun = worker.run(shipment())
-        feed(worker, begun, layout.encoded(batches))
+        feed(worker, begun, layout.encoded(whole(batches)))
         return worker.run(begun.finish())
     except BaseException:
         worker.run(worker.forget(options.producer))

@@ -407,12 +407,20 @@ EXACTLY_ONCE: Final = (
         "tests/net/transactions/test_coordinators.py::test_connections_of_former_ids_are_closed_when_they_are_idle",
     ),
     _mutant(
+        "cut-input-is-whole",
+        "spark/shipping/whole_input.py",
+        "    if number is not None and _is_closed(number):\n",
+        "    if False:\n",
+        "An executor dies while a task gets its rows, and the task commits those that it has as if they were all.",
+        "tests/spark/shipping/test_whole_input.py::test_an_executor_that_is_gone",
+    ),
+    _mutant(
         "refused-mark-is-ignored",
         "spark/exactly_once/epochs.py",
         "        if isinstance(marked, BaseException):\n            raise marked\n",
         "",
         "The ledger does not take the mark, and the rows are committed without it.",
-        f"{_LEDGER}::test_a_task_whose_ledger_is_gone_writes_nothing",
+        f"{_LEDGER}::test_a_mark_that_cannot_be_sent",
     ),
     _mutant(
         "commit-dials-for-each-handle",

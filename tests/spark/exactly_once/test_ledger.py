@@ -552,6 +552,22 @@ async def test_a_mark_that_the_ledger_refuses(kafka: EmbeddedKafka) -> None:
     await forgotten(options)
 
 
+async def test_a_mark_that_cannot_be_sent(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger is deleted behind the fence: no record of it is accepted, and the rows are not committed."""
+
+    async def refused(*_: object) -> None:
+        raise MetadataTimeoutError("the ledger is gone")
+
+    options = options_for(kafka)
+    with monkeypatch.context() as patched:
+        patched.setattr(Place, "keep", refused)
+        with pytest.raises(MetadataTimeoutError, match="the ledger is gone"):
+            await epoch_written(options, 0, b"a")
+    assert seen(kafka) == []
+    assert (await epoch_written(options, 0, b"a")).rows == 1
+    await forgotten(options)
+
+
 async def test_a_row_that_is_refused_beside_its_mark(kafka: EmbeddedKafka) -> None:
     """The error is that of the row, and the mark is not committed."""
     options = options_for(kafka)
