@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from tests.simulation.network import Link
 from tests.simulation.world import World
 
 TOPIC: Final = "events"
@@ -13,6 +14,11 @@ TOPIC: Final = "events"
 def leaders(world: World, brokers: int) -> dict[int, int]:
     """The partition of each broker."""
     return {world.kafka.leader_of(TOPIC, partition): partition for partition in range(brokers)}
+
+
+def links_to_all(world: World, brokers: int) -> list[Link]:
+    """The connections that are open now."""
+    return [link for broker in range(1, brokers + 1) for link in world.network.links(world.port(broker))]
 
 
 def authentications(world: World) -> int:

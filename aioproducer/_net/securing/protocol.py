@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -59,8 +60,8 @@ def security_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Ra
 
 def _over_tls(config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log) -> SecurityProtocol:
     if config.ssl_context is not None:
-        # A callable is called for each connection.
-        return SecurityProtocol(partial(_own_context, config.ssl_context, OneThread(), log, []))
+        own = _OwnContext(config.ssl_context, log)
+        return SecurityProtocol(own.current, reload_certificates=own.reload)
     if not config.ssl_endpoint_identification_algorithm:
         log.warning(
             "ssl_endpoint_identification_algorithm='': the host names of brokers are not checked, so that any holder of a "
@@ -76,19 +77,53 @@ def _over_tls(config: ProducerConfig, loop: asyncio.AbstractEventLoop, log: Log)
     return SecurityProtocol(context.current, reload_certificates=context.reload)
 
 
-async def _own_context(
-    source: ssl.SSLContext | Callable[[], ssl.SSLContext], thread: OneThread, log: Log, warned: list[str]
-) -> ssl.SSLContext:
-    given = Given(source) if isinstance(source, ssl.SSLContext) else await call_in_one_thread(thread, source)
-    if not isinstance(given.value, ssl.SSLContext):
-        why = given.problem or f"gave {type(given.value).__name__}, not ssl.SSLContext"
-        raise ConfigurationError(f"ssl_context: the callable {why}")
-    context = given.value
-    risks = _risks_of(context)
-    if risks and risks not in warned:
-        warned[:] = [risks]
-        log.warning("ssl_context: %s", risks)
-    return context
+class _OwnContext:
+    """The context of the user. A callable is called for each connection; where it fails, its newest context stays in use."""
+
+    def __init__(self, source: ssl.SSLContext | Callable[[], ssl.SSLContext], log: Log) -> None:
+        self._source = source
+        self._log = log
+        self._thread = OneThread()
+        self._context: ssl.SSLContext | None = None
+        self._risks = ""
+        self._problem = ""
+
+    async def current(self) -> ssl.SSLContext:
+        """The context; ConfigurationError if there is none yet."""
+        try:
+            return await self._made()
+        except ConfigurationError as error:
+            if self._context is None:
+                raise
+            self._warn(str(error))
+            return self._context
+
+    async def reload(self) -> None:
+        """Ask for the context again; ConfigurationError leaves the present one in use."""
+        await self._made()
+
+    async def _made(self) -> ssl.SSLContext:
+        source = self._source
+        if isinstance(source, ssl.SSLContext):
+            given = Given(source)
+        else:
+            given = await call_in_one_thread(self._thread, source)
+        if not isinstance(given.value, ssl.SSLContext):
+            why = given.problem or f"gave {type(given.value).__name__}, not ssl.SSLContext"
+            raise ConfigurationError(f"ssl_context: the callable {why}")
+        self._context, self._problem = given.value, ""
+        self._warn_of_risks(_risks_of(given.value))
+        return given.value
+
+    def _warn_of_risks(self, risks: str) -> None:
+        if risks and risks != self._risks:
+            self._risks = risks
+            self._log.warning("ssl_context: %s", risks)
+
+    def _warn(self, problem: str) -> None:
+        level = logging.DEBUG if problem == self._problem else logging.WARNING
+        self._log.log(level, "the newest context stays in use: %s", problem)
+        self._problem = problem
 
 
 def _risks_of(context: ssl.SSLContext) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aioproducer._net.securing.assertions import assertion_of
 from aioproducer._net.securing.calling import LONGEST_CALL, Given, UserFunctions
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TokenEndpoint"]
 
+# Seconds between two attempts, also where the settings ask for none.
+_LEAST_PAUSE: Final = 0.05
+
 
 class TokenEndpoint:
     """Gets a token by the grant that the settings name. Its certificate is checked against a trust store of its own."""
@@ -63,7 +66,7 @@ class TokenEndpoint:
         """A token, or the reason for which there is none. Faults of the network and the server are tried again."""
         config = self._config
         end = self._loop.time() + min(config.sasl_login_retry_backoff_max_ms / 1000, LONGEST_CALL)
-        pause = config.sasl_login_retry_backoff_ms / 1000
+        pause = max(config.sasl_login_retry_backoff_ms / 1000, _LEAST_PAUSE)
         last = Given(problem=f"gave nothing within {LONGEST_CALL:g} s")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LONGEST_CALL):

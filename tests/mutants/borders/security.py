@@ -724,6 +724,14 @@ SECURITY: Final = (
         f"{_TOKENS}::test_connections_at_the_same_time_share_a_token_without_an_end",
     ),
     _mutant(
+        "context-of-the-user-not-tried",
+        "_net/securing/protocol.py",
+        "SecurityProtocol(own.current, reload_certificates=own.reload)",
+        "SecurityProtocol(own.current)",
+        "reload_certificates() returns as if all were well where the context of the user cannot be made.",
+        f"{_FOR_LONG}::test_a_context_of_the_user_that_cannot_be_made",
+    ),
+    _mutant(
         "replaced-before-its-answers",
         "_net/connecting/replacing.py",
         "            connection.departure.leave_when_answered()\n",

@@ -268,6 +268,14 @@ async def test_faults_that_do_not_end(server: TokenServer, authority: Authority)
     assert len(server.requests) > 1
 
 
+async def test_no_pause_by_the_settings(server: TokenServer, authority: Authority) -> None:
+    """An endpoint that is out of order is not asked again without a pause."""
+    server.answers = [b"HTTP/1.1 503 Busy\r\n\r\n"]
+    settings = {"sasl_login_retry_backoff_ms": 0, "sasl_login_retry_backoff_max_ms": 400}
+    await refused(config(server, authority, **settings))
+    assert 2 <= len(server.requests) <= 4
+
+
 @pytest.mark.parametrize("part", [None, GOOD[:-3]], ids=["nothing", "a part"])
 async def test_an_endpoint_that_hangs(
     server: TokenServer, authority: Authority, part: bytes | None, monkeypatch: pytest.MonkeyPatch

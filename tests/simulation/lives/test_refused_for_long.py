@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+import ssl
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from aioproducer import SecretFile
+from aioproducer import ConfigurationError, SecretFile
 from aioproducer.testing import certificates
 from tests.simulation.access import Access
 from tests.simulation.refusing import (
@@ -18,6 +19,7 @@ from tests.simulation.refusing import (
     at_work,
     authentications,
     leaders,
+    links_to_all,
     patient_producer,
     recover,
     send_to_each,
@@ -202,6 +204,39 @@ def test_certificates_of_another_authority_cost_one_connection(tmp_path: Path) -
         await producer.flush()
 
     simulate(play, 1, brokers=6, history=100_000, tls=authority.broker_context())
+
+
+def test_a_context_of_the_user_that_cannot_be_made(tmp_path: Path) -> None:
+    """reload_certificates() says so, and the newest context is used, also for new connections."""
+    authority = certificates()
+    trusted = tmp_path / "authority.pem"
+    trusted.write_text(authority.authority)
+
+    def make() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cafile=str(trusted))
+        return context
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, security_protocol="SSL", ssl_context=make)
+        places = await at_work(world, producer, 4)
+        former = links_to_all(world, 4)
+        trusted.write_text(authority.authority[:200])
+        for _ in range(3):
+            with pytest.raises(ConfigurationError, match="ssl_context: the callable raised SSLError"):
+                await producer.reload_certificates()
+            await producer.flush()
+            await send_to_each(world, producer, places.values())
+        assert not any(link.client.gone for link in former)
+        world.kafka.faults.drop_connections(1)
+        await send_to_each(world, producer, places.values())
+        (await producer.flush()).raise_for_errors()
+        assert len(world.lines("the newest context stays in use")) == 1
+        trusted.write_text(authority.authority)
+        await producer.reload_certificates()
+        await producer.flush()
+
+    simulate(play, 1, brokers=4, history=100_000, tls=authority.broker_context())
 
 
 @pytest.mark.parametrize(("former", "silent"), [(12, 0), (9, 3)])
