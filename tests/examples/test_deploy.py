@@ -169,7 +169,8 @@ async def test_the_worker_delivers_before_it_ends(embedded_kafka: EmbeddedKafka,
         held.release()
         done = await ended(process)
     assert (done.code, done.output) == (0, "")
-    assert "closed: CloseReport(delivered=1, not_written=0, unknown=0" in done.errors
+    # The record may be written between the line and the close.
+    assert re.search(r"closed: CloseReport\(delivered=[01], not_written=0, unknown=0", done.errors)
     assert [record.value for record in embedded_kafka.records("ticks")] == [b"tick 0"]
 
 
