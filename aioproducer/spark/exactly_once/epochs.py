@@ -151,6 +151,7 @@ class EpochOfTask:
             raise written
         if isinstance(marked, BaseException):
             raise marked
+        written = shipment.counted()
         began = time.monotonic()
         await producer.commit_transaction()
         written.commit_seconds = time.monotonic() - began
