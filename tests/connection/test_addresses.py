@@ -123,7 +123,7 @@ async def test_connections_that_are_replaced_have_their_answers_first(listen: Li
     await asyncio.sleep(0)
     ended = asyncio.Event()
     connection.add_close_callback(lambda _: ended.set())
-    addresses.replace_all()
+    addresses.leave_all(but_for=None)
     assert not connection.gate.takes_requests
     released.set()
     async with asyncio.timeout(30):

@@ -35,7 +35,7 @@ from aioproducer.errors import AuthenticationError, BrokerUnavailableError
 from tests.connection.peer import Peer, Wire, at, framed
 from tests.connection.test_authenticating import CONFIG, Broker, protocol
 from tests.connection.test_pairing import Listen
-from tests.net.support import turns
+from tests.net.support import turns, until
 
 LIMIT = 30.0
 
@@ -386,6 +386,8 @@ async def test_a_connection_that_was_being_opened_during_a_change(
         released.set()
         connection = await dialing
         await turns(5)
+        if has_changed:
+            await until(lambda: connection.gate.is_retired)
         assert connection.gate.is_retired is has_changed
     addresses.close()
 

@@ -1,60 +1,274 @@
-"""Replacing open connections: one after the other, and never in the way of the end of a producer."""
+"""Replacing open connections: each gets its successor first, and never in the way of the end of a producer."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+from collections.abc import AsyncIterator
 from typing import Any
 from unittest import mock
 
+import attrs
 import pytest
 
-from aioproducer._net.connecting.refusals import Refusals
 from aioproducer._net.connecting.replacing import Replacement
 from aioproducer._net.log import log_of
-from aioproducer.errors import AuthenticationError
+from aioproducer._state.connecting.endpoint import BrokerEndpoint
+from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError
 from tests.net.support import turns
 
-ADDRESS = ("broker", 9092)
+MAX_IDLE_MS = 540_000
+STAY = "open connections stay as they are"
+REFUSED = AuthenticationError("no", reason="credentials", code=58)
 
 
-def waiting() -> mock.Mock:
-    """A connection with requests in flight."""
-    return mock.Mock(closed=False, last_used=0.0)
+def broker(number: int) -> BrokerEndpoint:
+    """The endpoint of a broker."""
+    return BrokerEndpoint.advertised(f"broker{number}", 9092, number)
 
 
-def replacement(loop: asyncio.AbstractEventLoop, connections: dict[Any, tuple[str, int]]) -> Replacement:
-    """The replacement of these connections."""
-    return Replacement(loop, connections, Refusals(loop, random.Random(1)), log_of("tests"))
+@attrs.define
+class Brokers:
+    """Connections that are open, and what brokers answer to the next attempts."""
+
+    open: dict[Any, BrokerEndpoint] = attrs.Factory(dict)
+    problems: dict[int, KafkaError] = attrs.Factory(dict)
+    dialed: list[int | None] = attrs.Factory(list)
+    free_at: dict[str, float] = attrs.Factory(dict)
+    replaced: Replacement = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.replaced = Replacement(
+            loop,
+            random.Random(1),
+            self.open,
+            self.dial,
+            lambda place: self.free_at.get(place[0], 0.0),
+            MAX_IDLE_MS,
+            log_of("tests"),
+        )
+
+    def connect(self, number: int) -> Any:
+        """An open connection; its departure ends it at once."""
+        connection = mock.Mock(closed=False, last_used=float(-len(self.open)))
+        connection.gate.takes_requests = True
+        self.open[connection] = broker(number)
+
+        def leave() -> None:
+            connection.closed = True
+            connection.gate.takes_requests = False
+            self.open.pop(connection, None)
+            self.replaced.note()
+
+        connection.departure.leave_when_answered.side_effect = leave
+        connection.departure.leave.side_effect = leave
+        connection.close.side_effect = leave
+        return connection
+
+    async def dial(self, endpoint: BrokerEndpoint) -> Any:
+        """A further connection, or the problem of this broker."""
+        self.dialed.append(endpoint.node_id)
+        changes = self.replaced.changes
+        await asyncio.sleep(0)
+        if endpoint.node_id in self.problems:
+            raise self.problems[endpoint.node_id]
+        connection = self.connect(endpoint.node_id or 0)
+        self.replaced.opened(connection, changes)
+        return connection
 
 
-async def refused(refusals: Refusals, number: int = 3) -> None:
-    """A broker refuses the credentials of an attempt."""
-    with pytest.raises(AuthenticationError):
-        async with refusals.attempt((f"broker{number}", 9092)) as attempt:
-            attempt.presented = refusals.changes
-            raise AuthenticationError("no", reason="credentials", code=58)
-
-
-async def test_one_after_the_other() -> None:
-    """The second connection is left when the first one has ended and its address has another one."""
-    first, second, third = waiting(), waiting(), waiting()
-    connections = {first: ADDRESS, second: ("other", 9092)}
-    replaced = replacement(asyncio.get_running_loop(), connections)
-    replaced.begin()
-    await turns(3)
-    first.departure.leave_when_answered.assert_called_once()
-    del connections[first]
-    replaced.note()
-    await turns(3)
-    second.departure.leave_when_answered.assert_not_called()
-    connections[third] = ADDRESS
-    replaced.opened(third, replaced.changes)
-    await turns(3)
-    second.departure.leave_when_answered.assert_called_once()
-    third.departure.leave_when_answered.assert_not_called()
-    replaced.end()
+@pytest.fixture
+async def brokers() -> AsyncIterator[Brokers]:
+    """Two brokers with a connection each."""
+    made = Brokers()
+    made.connect(1)
+    made.connect(2)
+    yield made
+    made.replaced.end()
     await turns(2)
+
+
+async def test_the_successor_comes_first(brokers: Brokers) -> None:
+    """The second connection is replaced when the successor of the first one has its user."""
+    first, second = brokers.open
+    brokers.replaced.begin()
+    await turns(1)
+    assert brokers.dialed == [1]
+    assert not first.closed
+    await turns(5)
+    assert first.closed
+    assert not second.closed
+    taken = brokers.replaced.take(broker(1))
+    assert taken in brokers.open
+    assert brokers.replaced.take(broker(1)) is None
+    await turns(5)
+    assert second.closed
+    assert brokers.dialed == [1, 2]
+
+
+@pytest.mark.parametrize("problem", [REFUSED, BrokerUnavailableError("it does not answer")])
+async def test_a_connection_without_a_successor_stays(
+    brokers: Brokers, problem: KafkaError, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other broker is tried before it again, and one warning counts those that stay."""
+    monkeypatch.setattr("aioproducer._net.connecting.replacing._PAUSE", mock.Mock(after=lambda *_: 0.0))
+    monkeypatch.setattr("aioproducer._net.connecting.replacing._TAKEN_WITHIN", 0.0)
+    first, second = brokers.open
+    brokers.problems[1] = problem
+    with caplog.at_level(logging.WARNING):
+        brokers.replaced.begin()
+        while not second.closed:
+            await turns(1)
+        await turns(5)
+    assert not first.closed
+    assert brokers.dialed[:2] == [1, 2]
+    assert [f"2 {STAY}" in line for line in caplog.messages] == [True]
+    brokers.problems.clear()
+    while not first.closed:
+        await turns(1)
+
+
+async def test_attempts_that_lead_to_nothing_have_pauses(brokers: Brokers) -> None:
+    """All brokers refuse: the next attempt comes a second later, unless the settings have changed again."""
+    brokers.problems.update({1: REFUSED, 2: REFUSED})
+    brokers.replaced.begin()
+    await turns(20)
+    assert brokers.dialed == [1]
+    brokers.replaced.begin()
+    await turns(20)
+    assert brokers.dialed == [1, 1]
+
+
+async def test_an_address_with_a_pause_is_not_dialed(brokers: Brokers) -> None:
+    """The other one is free."""
+    brokers.free_at["broker1"] = asyncio.get_running_loop().time() + 60.0
+    brokers.replaced.begin()
+    await turns(20)
+    assert brokers.dialed == [2]
+
+
+async def test_a_broker_that_is_down_is_no_bad_password(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its connection has ended as well."""
+    first, _ = brokers.open
+    brokers.problems[1] = BrokerUnavailableError("it was stopped")
+    with caplog.at_level(logging.WARNING):
+        brokers.replaced.begin()
+        first.close()
+        await turns(10)
+    assert not caplog.messages
+
+
+async def test_a_connection_that_was_being_opened_is_replaced_as_well() -> None:
+    """It may have the former credentials; one whose attempt began later has the new ones."""
+    brokers = Brokers()
+    before = brokers.replaced.changes
+    brokers.replaced.begin()
+    first, second = brokers.connect(1), brokers.connect(2)
+    brokers.replaced.opened(first, before)
+    brokers.replaced.opened(second, brokers.replaced.changes)
+    await turns(10)
+    assert first.closed
+    assert not second.closed
+    brokers.replaced.end()
+    await turns(2)
+
+
+async def test_a_successor_with_former_settings_is_none(brokers: Brokers) -> None:
+    """The settings change while it is opened."""
+    brokers.replaced.begin()
+    await turns(1)
+    assert brokers.dialed == [1]
+    brokers.replaced.begin()
+    await turns(10)
+    assert brokers.dialed == [1, 1]
+    second, successor = brokers.open
+    assert second.last_used == -1.0
+    assert brokers.replaced.take(broker(1)) is successor
+
+
+async def test_a_successor_of_former_settings_is_of_use(brokers: Brokers) -> None:
+    """Nothing has taken it when wrong settings follow: it may be the last connection, and is replaced like any other."""
+    brokers.replaced.begin()
+    await turns(10)
+    _, unused = brokers.open
+    brokers.problems.update({1: REFUSED, 2: REFUSED})
+    brokers.replaced.begin()
+    await turns(10)
+    assert brokers.replaced.take(broker(1)) is unused
+    assert unused is not None
+    assert not unused.closed
+    brokers.problems.clear()
+    brokers.replaced.begin()
+    await turns(10)
+    brokers.replaced.take(broker(2))
+    await turns(10)
+    assert unused.closed
+
+
+async def test_a_rotation_is_not_forgotten_for_a_broker_that_is_back(brokers: Brokers) -> None:
+    """It has moved, the settings change, and it is where it was: its connection has the former settings."""
+    first, _ = brokers.open
+    brokers.problems[7] = BrokerUnavailableError("nothing listens there")
+    brokers.replaced.lead_to(first, BrokerEndpoint.advertised("elsewhere", 9092, 7))
+    brokers.replaced.begin()
+    brokers.replaced.lead_to(first, broker(1))
+    await turns(10)
+    assert first.closed
+    assert brokers.replaced.take(broker(1)) in brokers.open
+
+
+async def test_brokers_that_have_moved_wait_for_no_other(brokers: Brokers) -> None:
+    """One is advertised at a place that does not answer, and another one may be dialed at once."""
+    first, second = brokers.open
+    brokers.problems[7] = BrokerUnavailableError("nothing listens there")
+    brokers.replaced.lead_to(first, BrokerEndpoint.advertised("elsewhere", 9092, 7))
+    await turns(5)
+    brokers.replaced.lead_to(second, broker(8))
+    await turns(5)
+    assert second.closed
+    assert not first.closed
+    assert brokers.replaced.take(broker(8)) in brokers.open
+
+
+async def test_a_successor_that_has_ended_is_not_taken(brokers: Brokers) -> None:
+    """The broker has closed it meanwhile."""
+    brokers.replaced.begin()
+    await turns(10)
+    list(brokers.open)[-1].close()
+    assert brokers.replaced.take(broker(1)) is None
+
+
+async def test_two_connections_to_one_endpoint_need_one_successor_at_a_time(brokers: Brokers) -> None:
+    """One that nothing has taken is enough for the next connection."""
+    third = brokers.connect(1)
+    brokers.replaced.begin()
+    await turns(10)
+    assert brokers.dialed == [1]
+    assert not third.closed
+    with mock.patch("aioproducer._net.connecting.replacing._TAKEN_WITHIN", 0.0):
+        brokers.replaced.begin()
+        while not third.closed:
+            await turns(1)
+    assert brokers.dialed.count(1) == 2
+
+
+async def test_successors_without_a_user_are_closed_at_last(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their users have nothing to send, and open a connection when they have. It holds also while another one has no successor."""
+    monkeypatch.setattr("aioproducer._net.connecting.replacing._TAKEN_WITHIN", 0.0)
+    brokers.replaced._max_idle = 0.001
+    first, _ = brokers.open
+    brokers.problems[1] = REFUSED
+    brokers.replaced.begin()
+    brokers.replaced._former.reverse()
+    while list(brokers.open) != [first] or brokers.dialed != [2, 1]:
+        await turns(1)
+    assert brokers.replaced.take(broker(2)) is None
 
 
 def test_a_loop_that_was_closed_first() -> None:
@@ -62,86 +276,12 @@ def test_a_loop_that_was_closed_first() -> None:
     loop = asyncio.new_event_loop()
 
     async def begin() -> Replacement:
-        replaced = replacement(loop, {waiting(): ADDRESS})
-        replaced.begin()
-        await turns(3)
-        return replaced
+        brokers = Brokers()
+        brokers.connect(1)
+        brokers.replaced.begin()
+        await turns(1)
+        return brokers.replaced
 
     replaced = loop.run_until_complete(begin())
     loop.close()
     replaced.end()
-
-
-async def test_a_connection_that_was_being_opened_is_replaced_as_well() -> None:
-    """It may have the former credentials; one whose attempt began later has the new ones."""
-    first, second = waiting(), waiting()
-    connections: dict[Any, tuple[str, int]] = {}
-    replaced = replacement(asyncio.get_running_loop(), connections)
-    before = replaced.changes
-    replaced.begin()
-    await turns(3)
-    for connection, changes in ((first, before), (second, replaced.changes)):
-        connections[connection] = ADDRESS
-        replaced.opened(connection, changes)
-    await turns(3)
-    first.departure.leave_when_answered.assert_called_once()
-    second.departure.leave_when_answered.assert_not_called()
-    replaced.end()
-    await turns(2)
-
-
-async def test_a_refusal_from_before_is_none_of_the_new_certificates() -> None:
-    """One broker has refused the credentials: the connections to the others are replaced."""
-    first, second, third = waiting(), waiting(), waiting()
-    connections: dict[Any, tuple[str, int]] = {first: ADDRESS, second: ("other", 9092)}
-    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
-    replaced = Replacement(asyncio.get_running_loop(), connections, refusals, log_of("tests"))
-    await refused(refusals)
-    replaced.begin()
-    await turns(3)
-    del connections[first]
-    connections[third] = ADDRESS
-    replaced.opened(third, replaced.changes)
-    await turns(3)
-    second.departure.leave_when_answered.assert_called_once()
-    replaced.end()
-    await turns(2)
-
-
-async def test_one_broker_may_refuse_what_others_accept() -> None:
-    """The replacement goes on where the new credentials are proven; a second broker that refuses them ends it."""
-    connections: dict[Any, tuple[str, int]] = {waiting(): (f"broker{number}", 9092) for number in range(4)}
-    order = list(connections)
-    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
-    replaced = Replacement(asyncio.get_running_loop(), connections, refusals, log_of("tests"))
-    replaced.begin()
-    await turns(3)
-    connections[waiting()] = connections.pop(order[0])
-    replaced.opened(list(connections)[-1], replaced.changes)
-    await turns(3)
-    for number, is_next in ((1, True), (2, False)):
-        refusals._not_before = 0.0
-        await refused(refusals, number)
-        connections[waiting()] = connections.pop(order[number])
-        replaced.note()
-        await turns(5)
-        assert order[number + 1].departure.leave_when_answered.called is is_next
-    replaced.end()
-    await turns(2)
-
-
-async def test_a_refusal_since_then_ends_it() -> None:
-    """The remaining connections are of use until their sessions end."""
-    first, second = waiting(), waiting()
-    connections: dict[Any, tuple[str, int]] = {first: ADDRESS, second: ("other", 9092)}
-    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
-    replaced = Replacement(asyncio.get_running_loop(), connections, refusals, log_of("tests"))
-    replaced.begin()
-    await turns(3)
-    del connections[first]
-    await refused(refusals)
-    replaced.note()
-    await turns(5)
-    second.departure.leave_when_answered.assert_not_called()
-    replaced.end()
-    await turns(2)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
 from aioproducer._net.connecting.connection.asking import answer_to
+from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.dialing import is_refused_everywhere
 from aioproducer._net.connecting.link import is_idle
 from aioproducer._net.observing.connections import ConnectionHistory
@@ -97,37 +99,48 @@ class Control:
         """The connection, opened if there is none; raises the error of the last broker that was tried."""
         former = self._failure
         async with self.dialing:
-            self._leave_a_muted_one()
-            if not self.is_connected or self._waits_for_an_optional_answer():
+            if self.is_connected:
+                await self._leave_a_poor_one()
+            # The present one may have been closed meanwhile.
+            if not self.is_connected:
                 if self._failure is not None and self._failure is not former:
                     raise copy.copy(self._failure)
                 try:
-                    await self._dial_one()
+                    await self._dial_one(self._worth_trying())
                 except KafkaError as error:
                     self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
                     raise
-            elif self._is_to_change:
-                await self._change_while_refused()
             assert self.connection is not None  # noqa: S101  # for type checkers
             return self.connection
 
-    def _waits_for_an_optional_answer(self) -> bool:
-        """Whether a request would wait behind one that may get no answer. The sender of that one closes the connection."""
-        return self.connection is not None and self.connection.has_optional
+    async def _leave_a_poor_one(self) -> None:
+        """Open another connection where the present one is late or did not help; it is left last, as there may be no other."""
+        with contextlib.suppress(KafkaError):
+            if self._is_late():
+                await self._dial_one(self._worth_trying())
+            elif self._is_to_change:
+                await self._change()
 
-    def _leave_a_muted_one(self) -> None:
-        """The broker reads nothing from a connection whose metrics it throttles: a request would be late, or get no answer."""
+    def _is_late(self) -> bool:
+        """Whether a request would get its answer late.
+
+        It would wait behind one that may get no answer, whose sender closes the connection then. Or the broker reads nothing
+        for a while, as it throttles the metrics of this client.
+        """
         connection = self.connection
-        if (
-            connection is not None
-            and connection.muted_until > self.session.loop.time()
-            and not connection.in_flight
-        ):
-            self.close()
+        if connection is None:
+            return False
+        is_muted = connection.muted_until > self.session.loop.time() and not connection.in_flight
+        return connection.has_optional or is_muted
 
-    async def _dial_one(self) -> None:
+    async def begin_again(self) -> None:
+        """Open a connection to one of `bootstrap_servers` in place of the present one; the error of the last one otherwise."""
+        async with self.dialing:
+            await self._dial_one(self._free(list(self._bootstrap_servers())))
+
+    async def _dial_one(self, candidates: list[BrokerEndpoint]) -> None:
         told: KafkaError = BrokerUnavailableError("the metadata has no broker")
-        for endpoint in self._worth_trying():
+        for endpoint in candidates:
             self.history.connecting(address_text(endpoint.host, endpoint.port))
             try:
                 connection = await self.session.addresses.dial(endpoint)
@@ -145,13 +158,23 @@ class Control:
         raise told
 
     def _use(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
-        self.connection = connection
+        former, self.connection = self.connection, connection
+        if former is not None:
+            former.departure.leave_when_answered()
         self.address = endpoint.address
         self._is_to_change = False
+        connection.add_close_callback(partial(self._closed, endpoint))
         self.history.connected(connection)
         self.contact.made(connection, ", for metadata")
         if self.on_connected is not None:
             self.on_connected(connection)
+
+    def _closed(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
+        if self.connection is connection and connection.ending is Ending.LEFT:
+            # It may have been left for another one: no other broker may accept a connection when the next answer is needed.
+            successor = self.session.addresses.successor_for(endpoint)
+            if successor is not None:
+                self._use(endpoint, successor)
 
     def _worth_trying(self) -> list[BrokerEndpoint]:
         """All brokers that may be dialed now; without any, the first that may be dialed again."""
@@ -164,8 +187,11 @@ class Control:
             is_former = is_lost and endpoint.origin is not Origin.BOOTSTRAP
             return endpoint.address in addresses.unaccepted, is_former
 
-        candidates = sorted(self._candidates(), key=order)
-        free_at = [addresses.free_at(each.address) for each in candidates]
+        return self._free(sorted(self._candidates(), key=order))
+
+    def _free(self, candidates: list[BrokerEndpoint]) -> list[BrokerEndpoint]:
+        free_at = [self.session.addresses.free_at(each.address) for each in candidates]
+        now = self.session.loop.time()
         free = [candidate for candidate, at in zip(candidates, free_at, strict=True) if at <= now]
         return free or candidates[(first := free_at.index(min(free_at))) : first + 1]
 
@@ -177,7 +203,12 @@ class Control:
         for node in nodes:
             yield BrokerEndpoint.advertised(node.host, node.port, node.id, node.advertised_by)
         known = {(node.host, node.port) for node in nodes}
-        addresses = [address for address in self.session.config.bootstrap_servers if address not in known]
+        for endpoint in self._bootstrap_servers():
+            if endpoint.address not in known:
+                yield endpoint
+
+    def _bootstrap_servers(self) -> Iterator[BrokerEndpoint]:
+        addresses = list(self.session.config.bootstrap_servers)
         self.session.rng.shuffle(addresses)
         addresses.sort(key=self._is_worse)
         for host, port in addresses:
@@ -187,31 +218,26 @@ class Control:
         return address in self.lacking, address == self._left
 
     def change(self) -> None:
-        """The answer did not help: use another broker next time, unless a request still waits for this one."""
+        """The answer did not help: use another broker next time, if a connection to one can be opened."""
         known = self.session.view.brokers.nodes or self.session.config.bootstrap_servers
         if len(known) > 1 and self.connection is not None and not self.connection.in_flight:
             self._left = self.address
-            if self.session.addresses.unaccepted:
-                self._is_to_change = True
-            else:
-                self.close()
+            self._is_to_change = True
 
-    async def _change_while_refused(self) -> None:
-        """Where brokers refuse the credentials, there may be no other connection: this one is kept until another one is open."""
+    async def _change(self) -> None:
         addresses, now = self.session.addresses, self.session.loop.time()
         self._is_to_change = False
-        if now < self._changed_at + _CHANGE_EVERY:
+        if addresses.unaccepted and now < self._changed_at + _CHANGE_EVERY:
             return
-        self._changed_at = now
-        for endpoint in self._candidates():
-            is_tried = endpoint.address == self.address or endpoint.address in addresses.unaccepted
-            if not is_tried and addresses.free_at(endpoint.address) <= now:
-                with contextlib.suppress(KafkaError):
-                    other, former = await addresses.dial(endpoint), self.connection
-                    self._use(endpoint, other)
-                    if former is not None:
-                        former.departure.leave_when_answered()
-                return
+        tried = {self.address, *addresses.unaccepted}
+        others = [
+            each
+            for each in self._candidates()
+            if each.address not in tried and addresses.free_at(each.address) <= now
+        ]
+        if others:
+            self._changed_at = now
+            await self._dial_one(others)
 
     def give_up_on_its_broker(self) -> None:
         """The present broker lacks a needed feature: other brokers are preferred from now on."""
@@ -222,11 +248,12 @@ class Control:
 
     def close_if_idle(self, now: float, limit: float) -> None:
         """Close a connection without requests for so many seconds."""
-        if self.connection is not None and is_idle(self.connection, now, limit):
+        is_being_replaced = self.dialing.locked()
+        if self.connection is not None and not is_being_replaced and is_idle(self.connection, now, limit):
             self.close()
 
     def close(self) -> None:
         """Close the connection, if there is one."""
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()

@@ -87,7 +87,7 @@ class Cluster:
     async def _ask(self, question: MetadataQuestion) -> None:
         try:
             if self.view.rebootstrap_due(self.loop.time()) and not self.session.addresses.unaccepted:
-                self._rebootstrap()
+                await self._rebootstrap()
             response = await self.session.control.ask(request_for(question), MetadataResponse)
         except KafkaError as error:
             self._failed(error)
@@ -147,11 +147,18 @@ class Cluster:
             self.machines.admission.refuse_without_metadata(lambda _call: copy.copy(error))
         self._wake_watchers()
 
-    def _rebootstrap(self) -> None:
+    async def _rebootstrap(self) -> None:
+        if self.session.addresses.connected():
+            # Brokers that give no metadata may still take records: they are left when there is a place to begin at.
+            try:
+                await self.session.control.begin_again()
+            except KafkaError as error:
+                self.log.debug("no metadata: %s", error)
+                return
         self.log.warning("no broker of the last metadata is usable: starting again from bootstrap_servers")
         self.view.rebootstrapped()
         # A broker may still answer, so that nothing is sent twice or of unknown outcome.
-        self.session.addresses.replace_all()
+        self.session.addresses.leave_all(but_for=self.session.control.connection)
 
     def _drop_idle(self, now: float) -> None:
         for topic in self.machines.accumulator.cluster.topics.values():
@@ -179,8 +186,6 @@ class Cluster:
             self._learn(name, now)
         for name, code in update.topic_errors:
             self._refuse(name, code)
-        if update.rebootstrap:
-            self._rebootstrap()
 
     def _learn(self, name: str, now: float) -> None:
         facts = self.view.topic(name)

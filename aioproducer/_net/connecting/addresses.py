@@ -119,8 +119,16 @@ class Addresses:
             loop, rng, config.client_id, config.request_timeout_ms / 1000, self._refusals
         )
         self._known: dict[tuple[str, int], Address] = {}
-        self._open: dict[Connection, tuple[str, int]] = {}
-        self._replacement = Replacement(loop, self._open, self._refusals, log_of(config.client_id))
+        self._open: dict[Connection, BrokerEndpoint] = {}
+        self._replacement = Replacement(
+            loop,
+            rng,
+            self._open,
+            self._dial_successor,
+            self.free_at,
+            config.connections_max_idle_ms,
+            log_of(config.client_id),
+        )
         # The addresses that did not accept the credentials or certificates in the newest attempt, or could not be given them. As
         # long as there are any, connections that are open may be the last ones.
         self.unaccepted: set[tuple[str, int]] = set()
@@ -151,6 +159,16 @@ class Addresses:
         """Whether attempts at this address pause because credentials were refused."""
         return self._refusals.not_before(address) > self._loop.time()
 
+    def are_not_accepted(self) -> bool:
+        """Whether an address has not accepted the credentials or certificates lately: no other connection may be accepted.
+
+        One that nothing is sent to is not dialed again, so it does not count for long.
+        """
+        since = self._loop.time() - FORGET_AFTER
+        return any(
+            max(self.at(*one).not_before, self._refusals.not_before(one)) > since for one in self.unaccepted
+        )
+
     async def dial_unless_refused(self, endpoint: BrokerEndpoint) -> Connection:
         """The same as `dial`. Where this address has refused the credentials, its error is raised again a second later.
 
@@ -165,6 +183,8 @@ class Addresses:
         if waiting.cancelled_caught:
             raise copy.copy(known)
         try:
+            if (successor := self._replacement.take(endpoint)) is not None:
+                return successor
             if self._refusals.not_before(endpoint.address) - self._loop.time() > _LOOK_AGAIN:
                 await anyio.sleep(_LOOK_AGAIN)
                 raise copy.copy(known)
@@ -174,7 +194,15 @@ class Addresses:
         return self._opened(endpoint, address, *made)
 
     async def dial(self, endpoint: BrokerEndpoint) -> Connection:
-        """A new connection, when it is this caller's turn and the pause is over."""
+        """A new connection, when it is this caller's turn and the pause is over, or one that was opened for a user like it."""
+        address = self.at(*endpoint.address)
+        async with address.dialing:
+            if (successor := self._replacement.take(endpoint)) is not None:
+                return successor
+            made = await self._attempted(endpoint, address)
+        return self._opened(endpoint, address, *made)
+
+    async def _dial_successor(self, endpoint: BrokerEndpoint) -> Connection:
         address = self.at(*endpoint.address)
         async with address.dialing:
             made = await self._attempted(endpoint, address)
@@ -210,7 +238,7 @@ class Addresses:
         if connection.versions.features_epoch > self._features_epoch:
             self.features = connection.versions.features
             self._features_epoch = connection.versions.features_epoch
-        self._open[connection] = endpoint.address
+        self._open[connection] = endpoint
         self._replacement.opened(connection, changes)
         connection.add_close_callback(partial(self._closed, address))
         if self._security.authenticate is not None:
@@ -238,16 +266,14 @@ class Addresses:
                             refused=self.at(*endpoint.address).refused,
                         )
                     except KafkaError as error:
-                        self._note_unaccepted(endpoint.address, attempt, changes, error)
+                        self._note_unaccepted(endpoint.address, attempt, error)
                         raise
                     return connection, changes
         raise BrokerUnavailableError(
             f"the credentials were changed during each of {_MOST_CHANGES} attempts", broker=endpoint.name
         )
 
-    def _note_unaccepted(
-        self, address: tuple[str, int], attempt: Attempt, changes: int, error: KafkaError
-    ) -> None:
+    def _note_unaccepted(self, address: tuple[str, int], attempt: Attempt, error: KafkaError) -> None:
         is_final = isinstance(error, AuthenticationError | ConfigurationError)
         if not attempt.has_begun and is_refusal(error):
             return  # that of another attempt, which this one has waited for
@@ -255,14 +281,26 @@ class Addresses:
         # An attempt that has had its turn has reached its broker.
         if attempt.has_begun or is_final:
             self.unaccepted.add(address)
-        # Refusals are known, and a broker that ends the connection, or does not answer, is not asked for the others.
-        if (is_final and not is_refusal(error)) or (attempt.has_begun and not attempt.has_asked):
-            self._replacement.not_accepted(address, changes)
 
-    def replace_all(self) -> None:
-        """Close each open connection after its answers; its user dials another one."""
+    def leave_all(self, but_for: Connection | None) -> None:
+        """Close each other open connection after its answers; its user dials another one."""
         for connection in list(self._open):
-            connection.departure.leave_when_answered()
+            if connection is not but_for:
+                connection.departure.leave_when_answered()
+
+    def lead_to(self, connection: Connection, endpoint: BrokerEndpoint) -> None:
+        """The broker of this connection has this endpoint now: `dial()` gives a connection to it when that is open."""
+        if connection in self._open:
+            self._replacement.lead_to(connection, endpoint)
+
+    def successor_for(self, endpoint: BrokerEndpoint) -> Connection | None:
+        """The connection that was opened in place of one to this endpoint, for the user of that one."""
+        return self._replacement.take(endpoint)
+
+    def leads_to(self, connection: Connection, endpoint: BrokerEndpoint) -> bool:
+        """Whether a connection was opened to this address."""
+        opened = self._open.get(connection)
+        return opened is None or opened.address == endpoint.address
 
     def adopt_credentials(self, config: ProducerConfig) -> None:
         """Authenticate with the credentials of this configuration from now on, and replace the open connections."""
@@ -274,7 +312,7 @@ class Addresses:
     async def reload_certificates(self) -> None:
         """Make the TLS context again, and replace the open connections; ConfigurationError if it cannot be made."""
         await self._security.reload_certificates()
-        self._replacement.begin(but_for=frozenset(self.unaccepted))
+        self._replacement.begin()
 
     def close(self) -> None:
         """Close all connections, also those that wait for their last answers, and open no others."""
@@ -293,7 +331,8 @@ class Addresses:
 
         `told`: the addresses of the metadata. One that has refused the credentials is not taken for one that never did.
         """
-        used = {*self._open.values(), *told, *self._config.bootstrap_servers}
+        opened = (endpoint.address for endpoint in self._open.values())
+        used = {*opened, *told, *self._config.bootstrap_servers}
         for place, address in list(self._known.items()):
             is_idle = place not in used and not address.dialing.locked()
             if is_idle and address.not_before + FORGET_AFTER <= now:
@@ -303,7 +342,9 @@ class Addresses:
 
     def connected(self) -> set[tuple[str, int]]:
         """The addresses that a connection is open to. For any thread."""
-        return {address for connection, address in copied(self._open.items()) if not connection.closed}
+        return {
+            endpoint.address for connection, endpoint in copied(self._open.items()) if not connection.closed
+        }
 
     def trouble_at(self, host: str, port: int) -> tuple[float, KafkaError] | None:
         """Since when this address cannot be reached, and why; None where nothing is known against it. For any thread.

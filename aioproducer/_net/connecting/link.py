@@ -14,23 +14,18 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class Link:
-    """A permit is held from the write of a request to its answer, or to the end of the connection.
-
-    `address`: where it leads, by the metadata of that time; `moved`: the broker is elsewhere now.
-    """
+    """A permit is held from the write of a request to its answer, or to the end of the connection."""
 
     connection: Connection
     permits: Semaphore
     ended: asyncio.Event
-    address: tuple[str, int]
-    moved: bool = False
 
     @classmethod
-    def over(cls, connection: Connection, permits: int, address: tuple[str, int]) -> Link:
+    def over(cls, connection: Connection, permits: int) -> Link:
         """A link that allows so many requests in flight."""
         ended = asyncio.Event()
         connection.add_close_callback(lambda _connection: ended.set())
-        return cls(connection, Semaphore(permits, max_value=permits, fast_acquire=True), ended, address)
+        return cls(connection, Semaphore(permits, max_value=permits, fast_acquire=True), ended)
 
     async def permit(self) -> None:
         """Wait for a permit; without a turn of the loop when there is one."""

@@ -58,8 +58,6 @@ class Attempt:
     turn: Turn
     # How often the credentials had changed when it presented them; -1 before.
     presented: int = -1
-    # It has the credentials, and goes on to the first request with them.
-    has_asked: bool = False
 
     @property
     def has_begun(self) -> bool:
@@ -69,7 +67,6 @@ class Attempt:
     def presenting(self, authentication: Dialogue[T]) -> Dialogue[T]:
         """The same dialogue, which begins when it is the turn of this attempt."""
         self.presented = -1
-        self.has_asked = False
         yield Await("the turn of this authentication", partial(self.refusals.take_turn, self))
         count, changes = self.refusals.count, self.refusals.changes
 
@@ -79,7 +76,6 @@ class Attempt:
             except KafkaError:
                 self.presented = -1
                 raise
-            self.has_asked = True
 
         # A provider may take long for the credentials, which are refused meanwhile.
         return (yield from before_the_first_request(authentication, check))

@@ -1,140 +1,234 @@
-"""Replacing open connections one by one, after a change of the credentials or certificates that they were opened with."""
+"""Replacing open connections one by one: after a change of credentials or certificates, and of the address of a broker."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from aioproducer._state.backoff import Backoff
+from aioproducer.errors import KafkaError, StateError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+    from random import Random
 
     from aioproducer._net.connecting.connection.connection import Connection
-    from aioproducer._net.connecting.refusals import Refusals
     from aioproducer._net.log import Log
+    from aioproducer._state.connecting.endpoint import BrokerEndpoint
 
 __all__ = ["Replacement"]
 
-# A connection that nothing uses has no successor until it is needed.
-_SUCCESSOR_WITHIN: Final = 1.0
-# The first one may be refused: its result is waited for, unless nothing uses it or its broker does not answer.
-_PROOF_WITHIN: Final = 30.0
+# The user of a connection takes its successor at once, unless it has nothing to send.
+_TAKEN_WITHIN: Final = 1.0
+_PAUSE: Final = Backoff(1.0, 30.0)
+# No event says that an attempt of another caller was cancelled.
+_LOOK_AGAIN: Final = 1.0
 
 
 class Replacement:
-    """Closes connections, each after its answers. Its user opens the next one, with the new settings.
+    """Opens a successor of each connection that is to be left, and closes the connection then, behind its answers.
 
-    `open_connections` are those of the producer, by their addresses. Where a broker refuses the credentials, the remaining
-    connections stay open until another one accepts them: they are of use until their sessions end.
+    `open_connections` are those of the producer, with their endpoints. The user of a connection gets its successor by
+    `take()`. A connection whose successor cannot be opened stays, and the attempt is repeated: it is of use until its session
+    ends. `dial` opens a connection to an endpoint that may be dialed at `free_at`, when the pause of its address is over. A
+    successor that nothing takes is closed after `max_idle_ms`, as any idle connection is. -1: there is no limit.
+
+    New settings may be wrong, so they are tried at one connection after the other, with growing pauses. A broker that has
+    moved concerns no other.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        open_connections: dict[Connection, tuple[str, int]],
-        refusals: Refusals,
+        rng: Random,
+        open_connections: dict[Connection, BrokerEndpoint],
+        dial: Callable[[BrokerEndpoint], Awaitable[Connection]],
+        free_at: Callable[[tuple[str, int]], float],
+        max_idle_ms: int,
         log: Log,
     ) -> None:
         self._loop = loop
+        self._rng = rng
         self._open = open_connections
-        self._refusals = refusals
+        self._dial = dial
+        self._free_at = free_at
+        self._max_idle = max_idle_ms / 1000
         self._log = log
+        # The connections that were opened with former settings, the next one first.
         self._former: list[Connection] = []
-        # How often a replacement has begun, and the addresses that accepted nothing before the newest.
+        # The tasks for connections whose brokers have moved, with the present endpoints.
+        self._moving: dict[Connection, tuple[BrokerEndpoint, asyncio.Task[None]]] = {}
+        # The open connections without a user, with what closes them in the end.
+        self._successors: dict[BrokerEndpoint, tuple[Connection, asyncio.TimerHandle | None]] = {}
+        # How often the settings have changed.
         self.changes = 0
-        self._refused_before: frozenset[tuple[str, int]] = frozenset()
-        # Their number when a connection was opened that began after the newest.
-        self._proven = 0
-        # The addresses at which the newest could not be used, refusals apart.
-        self._not_accepted: set[tuple[str, int]] = set()
+        # The attempts in a row that opened no successor, since the newest change.
+        self._failures = 0
+        self._not_before = -math.inf
+        # No warning says yet that connections stay as they are.
+        self._is_to_tell = False
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, but_for: frozenset[tuple[str, int]] = frozenset()) -> None:
-        """Replace all connections that are open now; returns at once. A second call replaces those of the first one as well.
-
-        `but_for`: addresses that accept nothing already, for another reason than the change.
-        """
+    def begin(self) -> None:
+        """The settings have changed: replace all connections that are open now. Returns at once, and may be called again."""
         self.changes += 1
-        self._refused_before = but_for | self._refusals.refusing
-        self._not_accepted.clear()
-        # The newest used one first: it is the first to have a successor, which shows whether brokers accept the new credentials.
+        self._failures, self._not_before, self._is_to_tell = 0, -math.inf, True
+        # The newest used one first: it shows soonest whether brokers accept the new settings where they are needed.
         self._former = sorted(self._open, key=attrgetter("last_used"), reverse=True)
         self._go_on()
 
+    def lead_to(self, connection: Connection, endpoint: BrokerEndpoint) -> None:
+        """The broker of a connection has this endpoint now: replace the connection if it leads elsewhere. Returns at once."""
+        present, task = self._moving.pop(connection, (self._open[connection], None))
+        if task is not None and present.address == endpoint.address:
+            self._moving[connection] = present, task
+            return
+        if task is not None:
+            task.cancel()
+        if self._open[connection].address != endpoint.address:
+            moving = self._loop.create_task(self._move(connection, endpoint), name="aioproducer moved broker")
+            self._moving[connection] = endpoint, moving
+
     def opened(self, connection: Connection, changes: int) -> None:
         """A connection was opened. `changes`: those at its start; it is replaced as well if one came since."""
-        if changes == self.changes:
-            self._proven = changes
-            self._not_accepted.clear()
-        else:
+        if changes != self.changes:
             self._former.append(connection)
-        if self._former:
             self._go_on()
         self.note()
 
-    def not_accepted(self, address: tuple[str, int], changes: int) -> None:
-        """Credentials or certificates could not be used, without a refusal. `changes`: those at the start of the attempt."""
-        if self.changes == changes and address not in self._refused_before:
-            self._not_accepted.add(address)
+    def take(self, endpoint: BrokerEndpoint) -> Connection | None:
+        """The successor of a connection to this endpoint, if there is one: it belongs to the caller."""
+        successor = self._without_user(endpoint)
+        self.note()
+        return successor if successor is not None and successor.gate.takes_requests else None
 
-    def _go_on(self) -> None:
-        if self._task is None or self._task.done():
-            self._task = self._loop.create_task(self._run(), name="aioproducer replacement")
+    def note(self) -> None:
+        """A connection was opened or taken, has ended, or could not be opened."""
+        self._changed.set()
 
     def end(self) -> None:
         """Leave the remaining connections as they are."""
         # The loop may have been closed first, and its tasks with it.
-        if self._task is not None and not self._loop.is_closed():
+        if self._loop.is_closed():
+            return
+        if self._task is not None:
             self._task.cancel()
+        for _, task in self._moving.values():
+            task.cancel()
+        for endpoint in list(self._successors):
+            self._without_user(endpoint)
+
+    # -- new settings
+
+    def _go_on(self) -> None:
+        self.note()
+        if self._task is None or self._task.done():
+            self._task = self._loop.create_task(self._run(), name="aioproducer replacement")
 
     async def _run(self) -> None:
-        while self._former:
-            if self._is_refused():
-                count = sum(not connection.closed for connection in self._former)
-                self._log.warning(
-                    "the new credentials or certificates are not accepted: %d open connections stay as they are",
-                    count,
-                )
-                return
-            connection = self._former.pop(0)
-            if connection.closed:
-                continue
-            address = self._open[connection]
-            connection.departure.leave_when_answered()
-            await self._until(partial(self._is_gone, connection))
-            with anyio.move_on_after(_SUCCESSOR_WITHIN):
-                await self._until(partial(self._has_successor, address))
-            if self._former and not self._is_proven():
-                with anyio.move_on_after(_PROOF_WITHIN):
-                    await self._until(self._is_proven)
+        while former := self._next():
+            pause = self._may_be_replaced_at(former) - self._loop.time()
+            if pause > 0:
+                await self._change_within(min(pause, _LOOK_AGAIN))
+            else:
+                await self._replace(former)
 
-    def note(self) -> None:
-        """A connection was opened, has ended, or could not be opened."""
-        self._changed.set()
+    def _next(self) -> Connection | None:
+        self._former = [each for each in self._former if not each.closed]
+        return min(self._former, key=self._may_be_replaced_at, default=None)
+
+    def _may_be_replaced_at(self, connection: Connection) -> float:
+        return max(self._free_at(self._open[connection].address), self._not_before)
+
+    async def _replace(self, former: Connection) -> None:
+        endpoint = self._open[former]
+        if not self._has_successor(endpoint):
+            changes = self.changes
+            try:
+                successor = await self._dial(endpoint)
+            except KafkaError:
+                if changes == self.changes:
+                    self._failed(former)
+                return
+            self._keep(endpoint, successor)
+            if successor in self._former:
+                # The settings have changed again.
+                return
+            self._failures = 0
+        former.departure.leave_when_answered()
+        await self._until(partial(self._is_gone, former))
+        with anyio.move_on_after(_TAKEN_WITHIN):
+            await self._until(partial(self._is_taken, endpoint))
+
+    def _has_successor(self, endpoint: BrokerEndpoint) -> bool:
+        successor, _ = self._successors.get(endpoint, (None, None))
+        return successor is not None and successor.gate.takes_requests and successor not in self._former
+
+    def _failed(self, former: Connection) -> None:
+        # The others first: they may be accepted.
+        self._former.sort(key=lambda connection: connection is former)
+        self._not_before = self._loop.time() + _PAUSE.after(self._failures, self._rng)
+        self._failures += 1
+        # A broker that has ended its connection as well is down.
+        if self._is_to_tell and not former.closed:
+            self._is_to_tell = False
+            self._log.warning(
+                "no connection could be opened with the new credentials or certificates: %d open connections stay as they are",
+                sum(not connection.closed for connection in self._former),
+            )
+
+    # -- brokers that have moved
+
+    async def _move(self, former: Connection, endpoint: BrokerEndpoint) -> None:
+        while not former.closed:
+            try:
+                successor = await self._dial(endpoint)
+            except StateError:
+                break  # the producer was closed
+            except KafkaError:
+                continue  # the next attempt waits for the pause of its address
+            self._keep(endpoint, successor)
+            former.departure.leave_when_answered()
+            break
+        self._moving.pop(former, None)
+
+    # -- successors
+
+    def _keep(self, endpoint: BrokerEndpoint, successor: Connection) -> None:
+        self._close_unused(endpoint)
+        has_limit = self._max_idle > 0
+        timer = self._loop.call_later(self._max_idle, self._close_unused, endpoint) if has_limit else None
+        self._successors[endpoint] = successor, timer
+
+    def _close_unused(self, endpoint: BrokerEndpoint) -> None:
+        unused = self._without_user(endpoint)
+        if unused is not None:
+            unused.departure.leave()
+
+    def _without_user(self, endpoint: BrokerEndpoint) -> Connection | None:
+        """The successor for this endpoint, which is no longer kept here."""
+        successor, timer = self._successors.pop(endpoint, (None, None))
+        if timer is not None:
+            timer.cancel()
+        return successor
+
+    async def _change_within(self, seconds: float) -> None:
+        self._changed.clear()
+        with anyio.move_on_after(seconds):
+            await self._changed.wait()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            self._changed.clear()
-            await self._changed.wait()
+            await self._change_within(math.inf)
 
     def _is_gone(self, connection: Connection) -> bool:
         return connection not in self._open
 
-    def _has_successor(self, address: tuple[str, int]) -> bool:
-        return self._is_refused() or address in self._open.values()
-
-    def _is_proven(self) -> bool:
-        """Whether a broker has accepted, or refused, the new credentials or certificates."""
-        return self._proven == self.changes or self._is_refused()
-
-    def _is_refused(self) -> bool:
-        """Whether brokers do not accept the new ones: one of them, or two where another one has accepted them.
-
-        Refusals from before a change of certificates have nothing to do with it.
-        """
-        refusing = self._refusals.refusing - self._refused_before
-        return len(refusing | self._not_accepted) > (self._proven == self.changes)
+    def _is_taken(self, endpoint: BrokerEndpoint) -> bool:
+        return endpoint not in self._successors

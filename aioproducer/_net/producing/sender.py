@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -85,9 +86,6 @@ class Sender:
         if link is None:
             await self.connect()
             return
-        if link.moved:
-            await self._leave(link)
-            return
         if await self._was_muted(link):
             return
         await link.permit()
@@ -103,8 +101,8 @@ class Sender:
             link.permits.release()
 
     def _is_usable(self, link: Link) -> bool:
-        # The answer that returned the permit may have requested a pause; the broker may have moved meanwhile.
-        return not (link.moved or link.connection.closed or self._pause(link) > 0)
+        # The answer that returned the permit may have requested a pause.
+        return not (link.connection.closed or self._pause(link) > 0)
 
     def send_at_once(self) -> bool:
         """Send one request without a turn of the loop; False: there is none, or it has to wait."""
@@ -133,19 +131,19 @@ class Sender:
         return True
 
     def look_at_address(self) -> None:
-        """Brokers may move: compare the address of the connection with the present one."""
+        """Brokers may move: the connection is left when one to the present address is open."""
         node = self.view.brokers.node(self.node_id)
-        if node is not None and self.link is not None:
-            self.link.moved = (node.host, node.port) != self.link.address
+        if node is None or self.link is None:
+            return
+        connection, endpoint = self.link.connection, self._endpoint_of(node)
+        if self.config.acks != 0:
+            self.addresses.lead_to(connection, endpoint)
+        elif not self.addresses.leads_to(connection, endpoint):
+            # No answer would tell that the broker does not read from it any more.
+            connection.departure.leave_when_answered()
 
-    async def _leave(self, link: Link) -> None:
-        """The broker has another address now, and its former address may belong to another broker: wait for its answers."""
-        for _ in range(self.config.max_in_flight_requests_per_connection):
-            await link.permit()
-        # Of this link: another one may have taken its place meanwhile, with requests in flight.
-        await _handed_over(link)
-        if self.link is link:
-            self.close()
+    def _endpoint_of(self, node: Node) -> BrokerEndpoint:
+        return BrokerEndpoint.advertised(node.host, node.port, self.node_id, node.advertised_by)
 
     async def handed_over(self) -> None:
         """Close the connection when the socket has all written bytes: with acks=0 no answer confirms them."""
@@ -180,8 +178,7 @@ class Sender:
     async def _connect(self) -> None:
         self._note_attempt()
         try:
-            node = await self._node()
-            endpoint = BrokerEndpoint.advertised(node.host, node.port, self.node_id, node.advertised_by)
+            endpoint = self._endpoint_of(await self._node())
             connection = await self._dialed(endpoint)
         except KafkaError as error:
             self.history.failed(error)
@@ -189,7 +186,7 @@ class Sender:
             self.contact.failed()
             self.brokers.unreachable(self.node_id, error)
         else:
-            self._connected(connection, node)
+            self._connected(connection, endpoint)
 
     async def _dialed(self, endpoint: BrokerEndpoint) -> Connection:
         if not self.addresses.is_refused(endpoint.address):
@@ -220,28 +217,39 @@ class Sender:
             raise BrokerUnavailableError("the broker is no longer in the metadata", broker=self.node_id)
         return node
 
-    def _connected(self, connection: Connection, node: Node) -> None:
+    def _connected(self, connection: Connection, endpoint: BrokerEndpoint) -> None:
         self.queue.trouble = None
         self.history.connected(connection)
         self.contact.made(connection)
-        self.link = Link.over(
-            connection, self.config.max_in_flight_requests_per_connection, (node.host, node.port)
-        )
+        self.link = Link.over(connection, self.config.max_in_flight_requests_per_connection)
         # The broker may have moved again during the dialing.
         self.look_at_address()
-        connection.add_close_callback(self._closed)
+        connection.add_close_callback(partial(self._closed, endpoint))
         self.brokers.reachable(self.node_id)
 
-    def _closed(self, connection: Connection) -> None:
+    def _closed(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
         link = self.link
         if link is None or link.connection is not connection:
             return
         self.link = None
         if connection.ending is Ending.LEFT:
+            self._take_successor(endpoint)
             return
         reason = self.queue.trouble = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
         if connection.ending is Ending.GIVEN_UP:
             self.brokers.unreachable(self.node_id, reason)
+
+    def _take_successor(self, former: BrokerEndpoint) -> None:
+        """Go on with the connection that was opened in place of the one that is left, also without a record: it may be needed."""
+        node = self.view.brokers.node(self.node_id)
+        if node is None:
+            return
+        # A broker that has moved may be reached only where it was.
+        for endpoint in (self._endpoint_of(node), former):
+            successor = self.addresses.successor_for(endpoint)
+            if successor is not None:
+                self._connected(successor, endpoint)
+                return
 
     def close(self) -> None:
         """Close the connection, if there is one, without counting it as a fault of the broker."""

@@ -38,6 +38,8 @@ SCOPE: Final = ("aioproducer", SOFTWARE_VERSION)
 LAST_PUSH_LIMIT: Final = 1.0
 # A request waits for the answers to the requests of others: this often it looks whether they are there.
 LOOK_AGAIN: Final = 0.05
+# No event says that the brokers accept the credentials again.
+LOOK_AGAIN_AT_ADDRESSES: Final = 5.0
 _END_OF_THE_PROGRAM = (KeyboardInterrupt, SystemExit)
 
 R = TypeVar("R", GetTelemetrySubscriptionsResponse, PushTelemetryResponse)
@@ -97,6 +99,8 @@ class Telemetry:
             self.wakeup.by(due_at)
             await self.wakeup.wait()
         elif connection is None:
+            if self.engine.addresses.are_not_accepted():
+                self.wakeup.by(self.loop.time() + LOOK_AGAIN_AT_ADDRESSES)
             await self.wakeup.wait()
         elif connection.in_flight:
             # Others would open a connection of their own rather than wait behind a request of this task.
@@ -116,7 +120,10 @@ class Telemetry:
 
     def _connection(self) -> Connection | None:
         control = self.engine.control
-        return control.connection if control.is_connected and is_spoken_over(control.connection) else None
+        if not control.is_connected or self.engine.addresses.are_not_accepted():
+            # A request without an answer would close a connection that may be the last one.
+            return None
+        return control.connection if is_spoken_over(control.connection) else None
 
     async def _send(self, connection: Connection) -> None:
         if self.schedule.move is Move.ASK:

@@ -61,6 +61,8 @@ class Coordinator:
         # Shared by the coordinators of one call or session.
         self._idle = idle
         self._address: tuple[str, int] | None = None
+        # The connection to this address while the coordinator is looked for: it may turn out to be the same broker.
+        self._former: Connection | None = None
         self.kind = kind
         self.name = name
         self.connection: Connection | None = None
@@ -106,7 +108,7 @@ class Coordinator:
                 lost, undecided = lost - unspoken, undecided - unspoken
                 self.trouble = self.session.last_error = error
                 self.contact.failed()
-                self.forget()
+                self._close()
             answer = Answer.LOOK_UP if code is None else judge(asked, code)
             if code:
                 self.trouble = error_of(Reply(self.name, answer, asked, code, lost, undecided))
@@ -127,7 +129,9 @@ class Coordinator:
     def _is_elsewhere(self, failures: int) -> None:
         """Another broker may be the coordinator now, and that which was asked for it may know only a former one."""
         self.contact.failed()
-        self.forget()
+        if self._former is None:
+            self._former, self.connection = self.connection, None
+        self._idle.forget(self._key)
         if failures % 2:
             self.session.control.change()
 
@@ -160,8 +164,9 @@ class Coordinator:
         if connection is None or not connection.gate.takes_requests:
             # One whose session ends is closed after its answers.
             self.connection = None
-            self._address, connection = self._idle.take_for(self._key) or await self._found()
-            self.connection = connection
+            address, connection = self._idle.take_for(self._key) or await self._found()
+            self._forget_former(connection)
+            self._address, self.connection = address, connection
         pause = connection.muted_until - self.session.loop.time()
         if pause > 0:
             await anyio.sleep(pause)
@@ -171,11 +176,24 @@ class Coordinator:
 
     async def _found(self) -> tuple[tuple[str, int], Connection]:
         endpoint = await self._find()
-        connection = self._idle.take(endpoint.address)
+        connection = self._left_at(endpoint.address)
         if connection is None:
             connection = await self.session.addresses.dial_unless_refused(endpoint)
+        if connection is not self._former:
             self.contact.made(connection, f", the coordinator of {self.of}")
         return endpoint.address, connection
+
+    def _left_at(self, address: tuple[str, int]) -> Connection | None:
+        """A connection to this address that is open and has no user."""
+        former = self._former
+        if former is not None and address == self._address and former.gate.takes_requests:
+            return former
+        return self._idle.take(address)
+
+    def _forget_former(self, connection: Connection | None = None) -> None:
+        former, self._former = self._former, None
+        if former is not None and former is not connection:
+            former.close()
 
     async def _find(self) -> BrokerEndpoint:
         connection = await self.session.control.connected()
@@ -205,6 +223,7 @@ class Coordinator:
     def leave(self) -> None:
         """Leave the connection to another coordinator of the same call or session, unless a request of it has no answer."""
         connection = self.connection
+        self._forget_former()
         if connection is None:
             return
         if self._address is None or connection.in_flight:
@@ -216,7 +235,16 @@ class Coordinator:
 
     def forget(self) -> None:
         """Close the connection: another broker may be the coordinator now, or this one does not answer."""
+        self._forget_former()
+        self._close()
+
+    def _close(self) -> None:
         connection, self.connection = self.connection, None
         self._idle.forget(self._key)
         if connection is not None:
             connection.close()
+
+    def give_up_answers(self) -> None:
+        """Close the connection if a request waits for its answer: another one would be late."""
+        if self.connection is not None and self.connection.in_flight:
+            self.forget()

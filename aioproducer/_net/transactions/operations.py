@@ -72,7 +72,7 @@ class Operations:
             if self.present.event is event:
                 return self.present
             # The present operation may wait for an answer, which would delay this one.
-            self._transactions.coordinators.of_id.forget()
+            self._transactions.coordinators.of_id.give_up_answers()
         if event in (Event.ABORT, Event.INIT):
             self.replace_all(
                 lambda operation: StateError(

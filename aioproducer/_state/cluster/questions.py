@@ -262,6 +262,8 @@ class Questions:
         self._failures = 0
         self._not_before = 0.0
         self._trying_since = None
+        # Another broker knows the cluster.
+        self.rebootstrap_required = False
         if question is None or not question.partial:
             self._complete_at = now
             self._fruitless = 0 if changed or not self._asked_as_stale else self._fruitless + 1

@@ -118,7 +118,7 @@ METADATA: Final = (
     _mutant(
         "broker-looked-for-where-it-was",
         "_net/producing/sender.py",
-        "self.link.moved = (node.host, node.port) != self.link.address",
+        "self.addresses.lead_to(connection, endpoint)",
         "pass",
         "A broker has moved to another address, and its records go to the program that listens at the old one (D12).",
         "tests/scenarios/test_d_cluster.py::test_d12_two_brokers_swap_their_addresses",

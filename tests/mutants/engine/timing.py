@@ -128,8 +128,8 @@ TIMING: Final = (
     _mutant(
         "throttling-seen-too-late",
         "_net/producing/sender.py",
-        "return not (link.moved or link.connection.closed or self._pause(link) > 0)",
-        "return not (link.moved or link.connection.closed)",
+        "return not (link.connection.closed or self._pause(link) > 0)",
+        "return not link.connection.closed",
         "A request that waited for a permit leaves although the answer that freed the permit asked for a pause.",
         "tests/net/producing/test_throttled_permits.py",
     ),

@@ -385,8 +385,8 @@ EXACTLY_ONCE: Final = (
     _mutant(
         "fence-dials-for-each-id",
         "_net/transactions/coordinator.py",
-        "connection = self._idle.take(endpoint.address)",
-        "connection = None",
+        "return self._idle.take(address)",
+        "return None",
         "The driver cannot abort a job of thousands of tasks in time, and their transactions hide all later records.",
         "tests/net/transactions/test_coordinators.py::test_many_ids_are_fenced_over_a_few_connections",
     ),

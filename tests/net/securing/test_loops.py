@@ -11,7 +11,7 @@ from aioproducer import Producer
 from aioproducer.testing import EmbeddedKafka, certificates
 from tests.loops import WITH_OTHER_TLS, run_on
 from tests.net.conftest import QUICK, open_sockets
-from tests.net.support import LIMIT
+from tests.net.support import LIMIT, until
 
 RENEWALS = 2
 
@@ -22,8 +22,9 @@ def nothing_left() -> None:
 
 
 @pytest.mark.parametrize("loop", WITH_OTHER_TLS)
-def test_a_secured_producer(loop: str) -> None:
+def test_a_secured_producer(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are there once and in order over all of it."""
+    monkeypatch.setattr("aioproducer._net.connecting.replacing._TAKEN_WITHIN", 0.05)
     authority = certificates()
     tls = authority.broker_context()
     settings: dict[str, Any] = {
@@ -49,6 +50,10 @@ def test_a_secured_producer(loop: str) -> None:
                 for _ in range(10):
                     values.append(b"%d" % len(values))
                     await producer.send_and_wait("orders", values[-1])
+                # A connection of aiofastnet that is cancelled in its handshake is deleted with a ResourceWarning.
+                assert producer._engine is not None
+                replacement = producer._engine.addresses._replacement
+                await until(lambda: not replacement._former)
             assert [record.value for record in kafka.records("orders")] == values
 
     run_on(loop, scenario)
