@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn, Self, TypeAlias, final
 
@@ -66,6 +66,14 @@ class Secret:
         raise TypeError(
             "a Secret is not pickled: use SecretFile or SecretEnv, which are read where they are needed"
         )
+
+
+def without_secrets(text: str, secrets: Iterable[Secret]) -> str:
+    """The text with `***` in place of each secret: a server may repeat what it was given."""
+    # The longest one first: others may be a part of it.
+    for secret in sorted({each.reveal() for each in secrets} - {""}, key=len, reverse=True):
+        text = text.replace(secret, _HIDDEN)
+    return text
 
 
 def shown_fields(shown: object, *names: str) -> str:

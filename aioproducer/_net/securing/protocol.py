@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import ssl
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import attrs
@@ -21,6 +22,7 @@ from aioproducer._net.tls.reloading import ReloadedContext
 from aioproducer._state.connecting.authentication import SaslExchange, authentication
 from aioproducer._state.connecting.dialogue import Await
 from aioproducer.errors import AuthenticationError, ConfigurationError, KafkaError
+from aioproducer.secret import Secret, without_secrets
 from aioproducer.security.sasl.mechanisms import MECHANISMS, Mechanism
 
 if TYPE_CHECKING:
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from aioproducer.security.tls.settings import TlsSettings
 
 __all__ = ["security_of"]
+
+# A password of fewer characters may be a part of any word.
+_LEAST_SECRET: Final = 4
 
 
 def security_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Random) -> SecurityProtocol:
@@ -163,13 +168,25 @@ def _authenticate(
             yield from mechanism.exchange(presented[0])
 
         try:
-            return (yield from authentication(mechanism.name, exchange(), versions, require_present))
+            return (
+                yield from authentication(
+                    mechanism.name, exchange(), versions, require_present, partial(_shown, presented)
+                )
+            )
         except AuthenticationError as error:
             if error.reason == "credentials" and presented:
                 source.refused(presented[0])
             raise
 
     return authenticate
+
+
+def _shown(presented: list[Any], words: str, message: bytes) -> str:
+    """Words of a broker without the credentials that it was given, as they are or in base64."""
+    fields = attrs.asdict(presented[0], recurse=False) if attrs.has(type(presented[0])) else {}
+    secrets = [Secret(base64.b64encode(message).decode())]
+    secrets += [field for field in fields.values() if isinstance(field, Secret)]
+    return without_secrets(words, (each for each in secrets if len(each.reveal()) >= _LEAST_SECRET))
 
 
 class _Credentials:

@@ -33,16 +33,22 @@ def _nothing() -> None:
     pass
 
 
+def _as_they_are(words: str, _message: bytes) -> str:
+    return words
+
+
 def authentication(
     mechanism: str,
     exchange: SaslExchange,
     versions: BrokerVersions,
     before_message: Callable[[], None] = _nothing,
+    shown: Callable[[str, bytes], str] = _as_they_are,
 ) -> Dialogue[AuthenticatedSession]:
     """Authenticate by this mechanism; no other mechanism that the broker offers is used.
 
     The steps of the exchange before its first message, such as getting a token, come before the first request.
-    `before_message` is called before each message of the mechanism; an error of it ends the authentication.
+    `before_message` is called before each message of the mechanism; an error of it ends the authentication. `shown` makes
+    words of the broker about a message fit for errors: they may repeat it.
     """
     version = versions.choose(SASL_AUTHENTICATE)
     with closing(exchange):
@@ -53,7 +59,9 @@ def authentication(
                 raise _unproven("the mechanism ended before the broker answered", mechanism, versions)
             before_message()
             written_at = yield from Now()
-            answer = decode_response(SaslAuthenticateResponse, version, (yield from question))[1]
+            answer = _as_shown(
+                decode_response(SaslAuthenticateResponse, version, (yield from question))[1], question, shown
+            )
             _check(answer, mechanism, versions)
             question = yield from _advance(exchange, answer.auth_bytes, version)
             if question is None:
@@ -94,6 +102,15 @@ def _handshake(mechanism: str, versions: BrokerVersions) -> Dialogue[None]:
         raise ProtocolError("the listener does not support SASL", broker=versions.broker)
     if answer.error_code:
         raise _refused("SaslHandshake", answer.error_code, versions)
+
+
+def _as_shown(
+    answer: SaslAuthenticateResponse, question: Ask, shown: Callable[[str, bytes], str]
+) -> SaslAuthenticateResponse:
+    """The answer without what the broker repeats of the credentials. No frame of an error has its words as they were."""
+    if not answer.error_message:
+        return answer
+    return answer._replace(error_message=shown(answer.error_message, question.message[0]))
 
 
 def _check(answer: SaslAuthenticateResponse, mechanism: str, versions: BrokerVersions) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.asking.addresses import Address
 from aioproducer.registry.errors import RegistryError
-from aioproducer.secret import Secret
+from aioproducer.secret import Secret, without_secrets
 
 __all__ = ["Auth", "Credentials"]
 
@@ -21,7 +21,6 @@ Auth: TypeAlias = (
 )
 """A user with a password, a bearer token, or a coroutine function that gives either."""
 
-_HIDDEN: Final = "***"
 # A header of fewer characters is no secret, and its text may be anywhere.
 _LEAST_SECRET: Final = 8
 # Of a provider: requests that are still under way have these.
@@ -58,10 +57,7 @@ class Credentials:
 
     def without(self, text: str) -> str:
         """The text without secrets: a server may repeat what it was given."""
-        known = {each.reveal() for each in (*self._secrets, *self._given)}
-        for secret in sorted(known - {""}, key=len, reverse=True):
-            text = text.replace(secret, _HIDDEN)
-        return text
+        return without_secrets(text, (*self._secrets, *self._given))
 
     async def _called(self, call: Callable[[], Awaitable[Any]]) -> Secret:
         problem = None

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from aioproducer.errors import AuthenticationError, printable
+from aioproducer.secret import without_secrets
 
 if TYPE_CHECKING:
     from aioproducer._state.connecting.authentication import SaslExchange
@@ -25,7 +26,9 @@ def oauthbearer(credentials: TokenCredentials) -> SaslExchange:
         # The answer to this message has the error code. A broker that sends none is faulty.
         yield _SEPARATOR.encode()
         raise AuthenticationError(
-            f"the broker refused the token: {_status_of(refusal)}", reason="server", mechanism=_NAME
+            f"the broker refused the token: {_status_of(refusal, credentials)}",
+            reason="server",
+            mechanism=_NAME,
         )
 
 
@@ -35,9 +38,9 @@ def _message(credentials: TokenCredentials) -> bytes:
     return "".join(["n,,", _SEPARATOR, *(field + _SEPARATOR for field in fields), _SEPARATOR]).encode()
 
 
-def _status_of(refusal: bytes) -> str:
+def _status_of(refusal: bytes, credentials: TokenCredentials) -> str:
     try:
         status = json.loads(refusal)["status"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return "its reason cannot be read"
-    return printable(status, _LONGEST_STATUS)
+    return printable(without_secrets(str(status), [credentials.token]), _LONGEST_STATUS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import hmac
 import re
 import secrets
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import attrs
 
 from aioproducer._state.connecting.dialogue import Compute
 from aioproducer.errors import AuthenticationError, printable
-from aioproducer.security.sasl.known_keys import Derivation
+from aioproducer.security.sasl.known_keys import Derivation, DerivedKey
 
 if TYPE_CHECKING:
     from aioproducer._state.connecting.authentication import SaslExchange
@@ -47,26 +46,6 @@ class _Challenge:
 
 
 @attrs.frozen
-class _Keys:
-    """The key that follows from the password and the salt; its repr does not show it."""
-
-    hash: str
-    salted: bytes = attrs.field(repr=False)
-
-    def proof(self, signed: bytes) -> bytes:
-        """The proof that the client knows the password."""
-        client_key = hmac.digest(self.salted, b"Client Key", self.hash)
-        signature = hmac.digest(hashlib.new(self.hash, client_key).digest(), signed, self.hash)
-        proof = int.from_bytes(client_key) ^ int.from_bytes(signature)
-        return base64.b64encode(proof.to_bytes(len(client_key)))
-
-    def is_signature(self, signature: bytes, signed: bytes) -> bool:
-        """Whether the broker knows the password."""
-        server_key = hmac.digest(self.salted, b"Server Key", self.hash)
-        return hmac.compare_digest(signature, hmac.digest(server_key, signed, self.hash))
-
-
-@attrs.frozen
 class Scram:
     """SCRAM with one hash."""
 
@@ -87,15 +66,14 @@ class Scram:
         server_first: bytes = yield (_HEADER + first_bare).encode()
         challenge = self._challenge(server_first, own_nonce, credentials.most_iterations)
         derivation = Derivation(self.hash, challenge.salt, challenge.iterations)
-        salted = credentials.keys.find(derivation, credentials.password)
-        if salted is None:
-            salted = yield from _derived(credentials, derivation)
-            credentials.keys.keep(derivation, credentials.password, salted)
-        keys = _Keys(self.hash, salted)
+        key = credentials.keys.find(derivation, credentials.password)
+        if key is None:
+            key = yield from _derived(credentials, derivation)
+            credentials.keys.keep(derivation, credentials.password, key)
         without_proof = f"{_BINDING},r={challenge.nonce}".encode()
         signed = b",".join((first_bare.encode(), server_first, without_proof))
-        server_final: bytes = yield without_proof + b",p=" + keys.proof(signed)
-        if not keys.is_signature(self._signature_in(server_final), signed):
+        server_final: bytes = yield without_proof + b",p=" + key.proof(signed)
+        if not key.is_signature(self._signature_in(server_final), signed):
             self._fail("its signature is wrong")
 
     def _challenge(self, message: bytes, own_nonce: str, most_iterations: int) -> _Challenge:
@@ -135,11 +113,17 @@ class Scram:
         raise AuthenticationError(text, reason="server", mechanism=self.name)
 
 
-def _derived(credentials: PasswordCredentials, derivation: Derivation) -> Compute[bytes]:
-    def derive() -> bytes:
-        # No local variable holds the password: some error reports show those of each frame.
-        return hashlib.pbkdf2_hmac(
-            derivation.hash, credentials.password.reveal().encode(), derivation.salt, derivation.iterations
+def _derived(credentials: PasswordCredentials, derivation: Derivation) -> Compute[DerivedKey]:
+    def derive() -> DerivedKey:
+        # No local variable holds the password, or the key: some error reports show those of each frame.
+        return DerivedKey(
+            derivation.hash,
+            hashlib.pbkdf2_hmac(
+                derivation.hash,
+                credentials.password.reveal().encode(),
+                derivation.salt,
+                derivation.iterations,
+            ),
         )
 
     return Compute("key derivation", derive)

@@ -813,6 +813,14 @@ SECURITY: Final = (
         f"{_NEW}::test_a_password_changes_while_records_are_sent",
     ),
     _mutant(
+        "words-of-brokers-as-they-are",
+        "_net/securing/protocol.py",
+        "versions, require_present, partial(_shown, presented)",
+        "versions, require_present",
+        "A broker that repeats the password in its refusal puts it into the log of the application.",
+        "tests/net/securing/test_canaries.py::test_nothing_shows_a_secret",
+    ),
+    _mutant(
         "pause-of-the-former-credentials",
         "_net/connecting/addresses.py",
         "        self._refusals.forget()\n",

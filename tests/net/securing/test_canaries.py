@@ -213,10 +213,16 @@ async def test_nothing_shows_a_secret(run: Run, recwarn: pytest.WarningsRecorder
     left.search()
 
 
-def faults_of(kafka: EmbeddedKafka) -> tuple[Callable[[], Fault], ...]:
-    """A refusal, nonsense that repeats the password, silence, an end, and an error for the records."""
+def faults_of(kafka: EmbeddedKafka, secret: str, message: str = "") -> tuple[Callable[[], Fault], ...]:
+    """A refusal, words and nonsense that repeat the password, silence, an end, and an error for the records."""
     faults = kafka.faults
+    sent = base64.b64encode(message.encode()).decode()
+
+    def refused(answer: Any) -> Any:
+        return answer._replace(error_code=58, error_message=f"no {secret} in {sent}")
+
     return (
+        lambda: faults.alter(refused, api="SaslAuthenticate"),
         lambda: faults.sasl(1),
         lambda: faults.sasl(1, lambda token: token + PASSWORD.encode()),
         lambda: faults.garbage(PASSWORD.encode() * 9, api="SaslAuthenticate"),
@@ -233,9 +239,9 @@ async def by_passwords(run: Run) -> None:
         raise LookupError(PASSWORD)
 
     path = Path(run.file("password", f"{PASSWORD}\n"))
-    for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+    for mechanism, message in (("PLAIN", f"\0{USER}\0{PASSWORD}"), ("SCRAM-SHA-512", "")):
         given = run.tls | {"sasl_mechanism": mechanism, "sasl_username": USER}
-        await run.attempt(*faults_of(run.kafka), **given, sasl_password=SecretFile(path))
+        await run.attempt(*faults_of(run.kafka, PASSWORD, message), **given, sasl_password=SecretFile(path))
         for password in (WRONG, Secret(WRONG), raising, lambda: Secret(PASSWORD), PASSWORD.encode):
             await run.attempt(**given, sasl_password=password)
         await run.attempt(**given, sasl_password=PASSWORD, sasl_token_provider=WRONG)
@@ -264,7 +270,7 @@ async def by_tokens(run: Run) -> None:
 
     for provider in (raising, token.encode, lambda: f"{token} {WRONG}", lambda: (token, WRONG)):
         await run.attempt(**given, sasl_token_provider=provider)
-    await run.attempt(*faults_of(run.kafka), **given, sasl_token_provider=lambda: token)
+    await run.attempt(*faults_of(run.kafka, token), **given, sasl_token_provider=lambda: token)
     module = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
     given |= {
         "sasl_oauthbearer_token_endpoint_url": run.server.url,

@@ -18,7 +18,7 @@ from aioproducer._net.securing import calling
 from aioproducer._state.connecting.dialogue import Compute
 from aioproducer.security.sasl import scram
 from aioproducer.security.sasl.credentials import PasswordCredentials
-from aioproducer.security.sasl.known_keys import Derivation
+from aioproducer.security.sasl.known_keys import Derivation, DerivedKey
 from aioproducer.testing import Certificates, EmbeddedKafka, certificates, unsecured_token
 from tests.net.support import LIMIT, until
 
@@ -164,7 +164,7 @@ async def test_connections_share_the_key_of_a_password(monkeypatch: pytest.Monke
     derived: list[Derivation] = []
     derive = scram._derived
 
-    def counted(credentials: PasswordCredentials, derivation: Derivation) -> Compute[bytes]:
+    def counted(credentials: PasswordCredentials, derivation: Derivation) -> Compute[DerivedKey]:
         derived.append(derivation)
         return derive(credentials, derivation)
 

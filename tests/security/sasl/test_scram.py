@@ -16,7 +16,7 @@ from aioproducer._state.connecting.dialogue import Compute
 from aioproducer.errors import AuthenticationError
 from aioproducer.secret import Secret
 from aioproducer.security.sasl.credentials import PasswordCredentials
-from aioproducer.security.sasl.known_keys import Derivation, KnownKeys
+from aioproducer.security.sasl.known_keys import Derivation, DerivedKey, KnownKeys
 from aioproducer.security.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, Scram, fresh_nonce
 from tests.security.sasl.exchanging import exchanged
 from tests.security.sasl.scram_server import ScramServer
@@ -104,10 +104,14 @@ def test_few_keys_are_kept() -> None:
     """A broker that sends another salt each time fills no memory, and no key is shown."""
     keys = KnownKeys()
     for number in range(100):
-        keys.keep(Derivation("sha256", bytes([number]), 4096), Secret("canary"), b"canary-key")
+        derivation = Derivation("sha256", bytes([number]), 4096)
+        keys.keep(derivation, Secret("canary"), DerivedKey("sha256", b"canary-key"))
     kept = [n for n in range(100) if keys.find(Derivation("sha256", bytes([n]), 4096), Secret("canary"))]
     assert kept == [96, 97, 98, 99]
-    assert "canary" not in repr(keys) + repr(PasswordCredentials("user", Secret("canary"), keys=keys))
+    key = keys.find(Derivation("sha256", bytes([99]), 4096), Secret("canary"))
+    assert "canary" not in repr(key) + repr(keys) + repr(
+        PasswordCredentials("user", Secret("canary"), keys=keys)
+    )
 
 
 def test_nonces_differ() -> None:
