@@ -56,6 +56,19 @@ def test_the_mechanisms_of_settings_are_those_of_the_table() -> None:
     assert {name for name, row in MECHANISMS.items() if row.reveals} == set(CREDENTIALS_IN_CLEAR)
 
 
+TOKENS: dict[str, Any] = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "OAUTHBEARER",
+    "sasl_token_provider": lambda: "token",
+}
+
+
+def by_jaas(options: str) -> dict[str, Any]:
+    """Settings of PLAIN with the user in a JAAS string."""
+    jaas = f"{MODULES}.plain.PlainLoginModule required {options};"
+    return {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_jaas_config": jaas}
+
+
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
@@ -84,6 +97,12 @@ def test_the_mechanisms_of_settings_are_those_of_the_table() -> None:
         ({**PLAIN, "sasl_password": f"{CANARY}\udc80"}, "sasl_password: has a lone surrogate"),
         ({**PLAIN, "sasl_password": Secret(f"{CANARY}\ud800")}, "sasl_password: has a lone surrogate"),
         ({**PLAIN, "sasl_password": ""}, "sasl_password: is empty"),
+        ({**PLAIN, "sasl_password": f"{CANARY}\0"}, "sasl_password: has a NUL character"),
+        (by_jaas('username="" password="x"'), "sasl_username: is empty"),
+        (by_jaas('username="a\\nb" password="x"'), "sasl_username: has a control character"),
+        ({**TOKENS, "sasl_extensions": {"auth": "x"}}, "sasl_extensions: the name of a SASL extension"),
+        ({**TOKENS, "sasl_extensions": {"a-b": "x"}}, "sasl_extensions: the name of a SASL extension"),
+        ({**TOKENS, "sasl_extensions": {"a": ""}}, "sasl_extensions: the SASL extension 'a' is empty"),
         ({**PLAIN, "sasl_scram_token_auth": True}, "requires a SCRAM mechanism"),
         (
             {"security_protocol": "SSL", "ssl_keystore_key": "KEY"},

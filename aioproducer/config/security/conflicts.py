@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from aioproducer.config.security.kerberos import (
     settings_of_kerberos,
     ticket_cache_in,
 )
+from aioproducer.config.security.sasl_texts import extension_problem, user_name_problem
 from aioproducer.config.security.token_conflicts import token_problems
 from aioproducer.secret import Secret, is_unicode
 
@@ -247,10 +248,12 @@ def _mechanism_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> I
         for name in ("sasl_username", "sasl_password"):
             if fields[name] is None:
                 yield f"{name}: is missing: sasl_mechanism={mechanism!r} requires it"
-        yield from _password_problems(fields["sasl_password"])
+        yield from _user_problems(fields["sasl_username"])
+        yield from _password_problems(fields["sasl_password"], mechanism)
     elif mechanism == IAM:
         yield f"sasl_mechanism={mechanism!r}: requires sasl_jaas_config with {IAM_MODULE}"
     elif mechanism != KERBEROS and iam_options(fields["sasl_jaas_config"]) is None:
+        yield from _extension_problems(fields["sasl_extensions"] or ())
         yield from token_problems(fields, {name for name in given if _tells(name, fields.get(name))})
     if fields["sasl_scram_token_auth"] and not mechanism.startswith("SCRAM"):
         yield "sasl_scram_token_auth=True: requires a SCRAM mechanism"
@@ -262,7 +265,21 @@ def _mechanism_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> I
         )
 
 
-def _password_problems(password: object) -> Iterator[str]:
+def _user_problems(name: str | None) -> Iterator[str]:
+    """A name that no authentication can send: that of a JAAS string is not checked before."""
+    problem = None if name is None else user_name_problem(name)
+    if problem is not None:
+        yield f"sasl_username: {problem}"
+
+
+def _extension_problems(extensions: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for name, value in extensions:
+        problem = extension_problem(name, value)
+        if problem is not None:
+            yield f"sasl_extensions: {problem}"
+
+
+def _password_problems(password: object, mechanism: str) -> Iterator[str]:
     """A password that no authentication can send. One that is read somewhere else is checked there, each time."""
     if type(password) is not Secret:
         return
@@ -270,3 +287,5 @@ def _password_problems(password: object) -> Iterator[str]:
         yield "sasl_password: is empty: Kafka has no empty passwords"
     if not is_unicode(password):
         yield "sasl_password: has a lone surrogate, so it cannot be encoded as UTF-8"
+    if mechanism == "PLAIN" and "\0" in password.reveal():
+        yield "sasl_password: has a NUL character, which PLAIN cannot send"

@@ -9,27 +9,25 @@ from types import MappingProxyType
 
 import attrs
 
+from aioproducer.config.security.sasl_texts import extension_problem, user_name_problem
 from aioproducer.errors import ConfigurationError
 from aioproducer.secret import Secret, is_unicode
 from aioproducer.security.sasl.known_keys import KnownKeys
 
-__all__ = ["KerberosCredentials", "PasswordCredentials", "TokenCredentials"]
+__all__ = [
+    "KerberosCredentials",
+    "PasswordCredentials",
+    "TokenCredentials",
+]
 
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _LONGEST_TOKEN = 256 * 1024
-_EXTENSION_KEY = re.compile(r"[A-Za-z]+")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
 
 
 def _is_user_name(_instance: object, _attribute: object, name: str) -> None:
-    if not name:
-        raise ConfigurationError("the SASL user name is empty")
-    if _CONTROL.search(name):
-        raise ConfigurationError("the SASL user name has a control character")
-    if _SURROGATE.search(name):
-        raise ConfigurationError("the SASL user name cannot be encoded as UTF-8")
+    problem = user_name_problem(name)
+    if problem is not None:
+        raise ConfigurationError(f"the SASL user name {problem}")
 
 
 def _is_password(_instance: object, _attribute: object, password: Secret) -> None:
@@ -48,15 +46,10 @@ def _is_token(_instance: object, _attribute: object, token: Secret) -> None:
 
 
 def _are_extensions(_instance: object, _attribute: object, extensions: Mapping[str, str]) -> None:
-    for key, value in extensions.items():
-        if not _EXTENSION_KEY.fullmatch(key) or key == "auth":
-            raise ConfigurationError(
-                "the name of a SASL extension has characters other than letters, or is 'auth'"
-            )
-        if not _EXTENSION_VALUE.fullmatch(value):
-            raise ConfigurationError(
-                f"the SASL extension {key!r} is empty or has a character that is not ASCII"
-            )
+    for name, value in extensions.items():
+        problem = extension_problem(name, value)
+        if problem is not None:
+            raise ConfigurationError(problem)
 
 
 def _copied(extensions: Mapping[str, str]) -> Mapping[str, str]:

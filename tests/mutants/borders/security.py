@@ -335,7 +335,7 @@ SECURITY: Final = (
     _mutant(
         "scram-signature-unchecked",
         "security/sasl/scram.py",
-        "        if not keys.is_signature(self._signature_in(server_final), signed):\n",
+        "        if not key.is_signature(self._signature_in(server_final), signed):\n",
         "        if self._signature_in(server_final) is None:\n",
         "A broker that does not know the password is trusted (CVE-2021-38153).",
         f"{_SCRAM}::test_a_broker_that_does_not_know_the_password",
