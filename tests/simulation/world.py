@@ -188,6 +188,7 @@ def _surroundings(loop: NetworkedLoop, rng: random.Random) -> Iterator[None]:
     with (
         mock.patch("aioproducer._calls.lifecycle.Clock", return_value=loop.clock),
         mock.patch("aioproducer._calls.lifecycle.random", chance),
+        mock.patch("aioproducer._net.cluster.session.random", chance),
         mock.patch("aioproducer._net.securing.sources.time", wall_clock),
         mock.patch("anyio.to_thread.run_sync", run_sync),
         mock.patch("hashlib.pbkdf2_hmac", _derived_key),
