@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 import attrs
 
-from aioproducer import BrokerError, KafkaError, Producer, ProducerFencedError, StateError
+from aioproducer import BrokerError, KafkaError, Producer, ProducerFencedError, StateError, TransactionError
 from aioproducer.documentation import page
 from aioproducer.spark.exactly_once.fingerprint import Fingerprint
 from aioproducer.spark.exactly_once.markers import Mark, Place, transactional_name
@@ -30,8 +30,9 @@ __all__ = ["counted", "write_epoch"]
 MOST_TAKEOVERS: Final = 4
 SECONDS_BETWEEN_LOOKS: Final = 0.2
 SECONDS_FOR_A_LOOK: Final = 5.0
-# The refusal of a record whose producer was fenced.
-FENCED: Final = frozenset({"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"})
+# The refusals of a producer that was fenced. The last one is that of a commit while the other attempt is taking over: its first
+# request for the id aborts the transaction, and its next one, a moment later, gets the id.
+FENCED: Final = frozenset({"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "INVALID_TXN_STATE"})
 
 
 def write_epoch(
@@ -199,12 +200,17 @@ async def _other_has_ended(work: EpochOfTask) -> None:
 def _is_fenced(error: BaseException | None) -> bool:
     """Whether another attempt has taken over the transactional id."""
     while error is not None:
-        if isinstance(error, ProducerFencedError):
+        if isinstance(error, ProducerFencedError) or _is_abort_by_coordinator(error):
             return True
         if isinstance(error, BrokerError) and error.name in FENCED:
             return True
         error = error.__cause__
     return False
+
+
+def _is_abort_by_coordinator(error: BaseException) -> bool:
+    """Whether no part of the transaction failed, but another client asked for its id, or its time was over."""
+    return type(error) is TransactionError and error.retriable and error.cause is None
 
 
 def _require_previous_epoch(first: Place, mark: Mark | None, epoch: int, *, is_query: bool) -> None:

@@ -375,6 +375,22 @@ EXACTLY_ONCE: Final = (
         f"{_SPECULATION}::test_an_attempt_that_is_taken_over_succeeds_with_the_other",
     ),
     _mutant(
+        "commit-fails-while-another-takes-over",
+        "spark/exactly_once/epochs.py",
+        "isinstance(error, ProducerFencedError) or _is_abort_by_coordinator(error)",
+        "isinstance(error, ProducerFencedError)",
+        "An attempt that commits while another one takes over is a failure, and a few of them end the query.",
+        f"{_SPECULATION}::test_a_commit_while_the_other_is_taking_over",
+    ),
+    _mutant(
+        "refused-state-fails",
+        "spark/exactly_once/epochs.py",
+        ', "INVALID_TXN_STATE"',
+        "",
+        "The same, where the other attempt has the id before this one asks for the reason of the refusal.",
+        f"{_SPECULATION}::test_a_commit_while_the_other_is_taking_over",
+    ),
+    _mutant(
         "late-attempt-takes-over",
         "spark/exactly_once/epochs.py",
         "            return work.write(rows) if mark is None else work.found(rows, mark)\n",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aioproducer import DeliveryError, Producer, ProducerFencedError, StateError
+from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.spark.exactly_once import epochs
 from aioproducer.spark.exactly_once.epochs import EpochOfTask, write_epoch
 from aioproducer.spark.exactly_once.jobs import Job
@@ -17,6 +18,8 @@ from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.shipment import Written
 from aioproducer.testing import EmbeddedKafka
+from tests.contract.client import WireClient
+from tests.contract.transactions.transacting import Transactor
 from tests.spark.exactly_once.attempts import (
     SCHEMA,
     TOPIC,
@@ -88,6 +91,44 @@ async def test_an_attempt_that_is_taken_over_succeeds_with_the_other(
         assert "Ongoing" not in await states(kafka)
         for each in (options, other):
             await forgotten(each)
+
+
+@pytest.mark.parametrize("gets_it", [False, True])
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_commit_while_the_other_is_taking_over(
+    monkeypatch: pytest.MonkeyPatch, version: int, gets_it: bool
+) -> None:
+    """The first request of the other for the id has aborted the transaction; its next one comes behind the refused commit.
+
+    It may get the id before the first attempt asks for the reason of the refusal.
+    """
+    commit, begun = Producer.commit_transaction, list[int]()
+    behind = set[asyncio.Task[Any]]()
+
+    async def late(producer: Producer[Any, Any]) -> None:
+        if begun:
+            return await commit(producer)
+        async with WireClient(kafka.bootstrap_servers) as client:
+            other = Transactor(client, "aioproducer-spark-query-0", TOPIC)
+            begun.append((await other.ask_init()).error_code)
+            if gets_it:
+                behind.add(asyncio.create_task(other.init(1000)))
+            try:
+                await commit(producer)
+            finally:
+                await asyncio.gather(*behind)
+
+    async with EmbeddedKafka(transaction_version=version) as kafka:
+        kafka.create_topic(TOPIC, 1)
+        create_ledger(kafka)
+        if gets_it:
+            kafka.faults.delay(0.2, before=True, api="DescribeTransactions")
+        options = options_for(kafka, **{"kafka.transaction.timeout.ms": "1000"})
+        monkeypatch.setattr(Producer, "commit_transaction", late)
+        assert (await epoch_written(options, 0, b"a", speculation=True)).rows == 1
+        assert begun == [ErrorCode.CONCURRENT_TRANSACTIONS]
+        assert seen(kafka) == [b"a"]
+        await forgotten(options)
 
 
 async def test_an_attempt_that_takes_over_and_dies(
