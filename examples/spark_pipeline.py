@@ -67,18 +67,8 @@ def write_stream(spark: SparkSession, options: dict[str, str], folder: Path) -> 
     query.awaitTermination()
 
 
-def main(report: str) -> int:
+def run(spark: SparkSession, report: str) -> int:
     """Write, read back with another client, and show the result of the audit."""
-    # The default of Spark is `python3` on the PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .appName("sales")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
     # Necessary in a checkout only: Spark finds the format of an installed library.
     register(spark)
     with kafka() as servers, tempfile.TemporaryDirectory() as folder:
@@ -91,11 +81,28 @@ def main(report: str) -> int:
         print(f"a stream of {SHOPS} epochs: {time.monotonic() - began:.1f} s", flush=True)
         expected = {f"{kind} shop {shop}": EACH for kind in ("batch", "stream") for shop in range(SHOPS)}
         verdict = audit(spark, servers, [TOPIC], expected=expected)
-    spark.stop()
     print(verdict.as_table())
     draw(Path(report), verdict, verdict.pieces)
     print(f"the picture: {report}")
     return 0 if verdict.is_clean else 1
+
+
+def main(report: str) -> int:
+    """Run it in a Spark of its own."""
+    # The default of Spark is `python3` on the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("sales")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    try:
+        return run(spark, report)
+    finally:
+        spark.stop()
 
 
 if __name__ == "__main__":

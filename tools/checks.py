@@ -35,6 +35,8 @@ PROOF_LAYERS = ("tests/exhaustive", "tests/properties", "tests/simulation", "tes
 SPARK = ("tests/spark",)
 # Masters, workers, servers and drivers of their own.
 SPARK_CLUSTERS = ("tests/spark/clusters",)
+# A minute of executors that Spark starts and ends, only in `make proof`: in each run executors are new and lost in the faults below.
+SPARK_ALLOCATION = ("tests/spark/clusters/test_dynamic_allocation.py",)
 # Drivers, executors and brokers that are killed: shortly in each run, at length in `make proof`.
 SPARK_FAULTS = ("tests/spark/faults",)
 SHORT_SPARK_FAULTS = ("tests/spark/faults/test_stream_faults.py",)
@@ -340,6 +342,8 @@ def everything() -> list[Turn]:
         *(check for found in others for check in (environment_elsewhere(*found), collection(found[0]))),
         environment_of_old_spark(),
         Check("classes of Spark", [sys.executable, "-m", "tools.spark_classes"]),
+        # It waits for an old Spark for most of its time, and there is room beside the first suite.
+        suite_on_old_spark(),
     ]
     first: Turn = [[collection(this_python()), here, proof_in_real_time()], made_meanwhile]
     elsewhere = REAL_FAULTS + SPARK + EACH_VERSION
@@ -354,16 +358,14 @@ def everything() -> list[Turn]:
     )
     newest: Lane = [suite_elsewhere(version) for version, _ in others if version == NEWEST_PYTHON]
     between: Lane = [suite_elsewhere(version) for version, _ in others if version != NEWEST_PYTHON]
+    # Otherwise the newest Python would be alone for a third of its time.
+    between.append(spark_suite("Spark under faults", SHORT_SPARK_FAULTS))
     # Each of these waits for brokers and starting programs for more than half of its time. The lanes take about the
     # same time.
     beside: Turn = [
         [kafka],
-        [spark, suite_on_old_spark(), packaging],
-        [
-            real_faults("all"),
-            spark_suite("Spark clusters", SPARK_CLUSTERS),
-            spark_suite("Spark under faults", SHORT_SPARK_FAULTS),
-        ],
+        [spark, packaging],
+        [real_faults("all"), without(spark_suite("Spark clusters", SPARK_CLUSTERS), SPARK_ALLOCATION)],
     ]
     # Tests with short time limits share the machine with one preparation at a time, and with what the proof takes of the rest.
     others_in_turn: Lane = [first, [newest, between], beside]
@@ -381,7 +383,10 @@ def proof() -> list[Turn]:
     )  # fmt: skip
     kafka, spark = (
         real_faults("proof"),
-        spark_suite("Spark at length", SPARK_FAULTS + SPARK_PIPELINE + SPARK_BENCHMARKS + SPARK_VERSIONS),
+        spark_suite(
+            "Spark at length",
+            SPARK_FAULTS + SPARK_ALLOCATION + SPARK_PIPELINE + SPARK_BENCHMARKS + SPARK_VERSIONS,
+        ),
     )
     kafka.command += [ROTATIONS, *EACH_VERSION]
     benchmarks = suite(f"benchmarks, Python {this_python()}", sys.executable, *BENCHMARKS)

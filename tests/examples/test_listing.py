@@ -9,7 +9,11 @@ from pathlib import Path
 from tests.examples.programs import EXAMPLES
 from tests.repo.source import ROOT, nodes, python_files
 
-TESTS = [*python_files(ROOT / "tests" / "examples"), *python_files(ROOT / "tests" / "repo")]
+TESTS = [
+    path
+    for folder in ("examples", "repo", "spark/pipeline")
+    for path in python_files(ROOT / "tests" / folder)
+]
 
 
 def examples() -> set[Path]:
