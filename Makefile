@@ -1,7 +1,8 @@
 # Two commands do all of their own set-up: `make demo` and `make test`. See `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark demo-pipeline near check lint format test proof trace mutants soak bench bench-spark floors clean
+.PHONY: help demo demo-spark demo-pipeline near check lint format test proof trace mutants soak bench bench-spark bench-spark-long floors clean
 MINUTES ?= 60
+ROWS ?= 100000000
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 # The tests start hundreds of programs: without byte code each of them compiles all that it imports.
@@ -56,6 +57,9 @@ bench: ## measure against other clients on a real Kafka, and write the figures d
 
 bench-spark: ## measure DataFrames into Kafka: this sink, Spark's own connector, other clients in the same writer
 	@$(full) -m benchmarks.spark
+
+bench-spark-long: ## one batch of ROWS=100000000 exactly once: is the last tenth as fast as the first, and the memory flat?
+	@$(full) -m benchmarks.spark.long --rows $(ROWS)
 
 floors: ## the core suite with the lowest versions of the dependencies
 	@$(dev) -m tools.checks floors

@@ -13,7 +13,6 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ import attrs
 
 from benchmarks.report import machine
 from benchmarks.spark.batches import CONNECTOR, ENTRANTS, EXACTLY, OURS, Entrant, check_count
+from benchmarks.spark.processes import cpu_of_spark
 from benchmarks.spark.session import session
 from tools.kafka_cluster import KafkaCluster
 
@@ -106,7 +106,7 @@ def _contest(
     for number in range(rounds):
         first = number % len(NAMES)
         for name in NAMES[first:] + NAMES[:first]:
-            found[name].append(_write(df, kafka, shape, ENTRANTS[name], topic, count))
+            found[name].append(_write_of(df, kafka, shape, ENTRANTS[name], topic, count))
             markers = shape.partitions * TASKS if ENTRANTS[name].is_transactional else 0
             check_count(kafka, topic, offsets + count, markers)
             offsets = sum(kafka.end_offsets(topic))
@@ -114,7 +114,7 @@ def _contest(
     return found
 
 
-def _write(
+def _write_of(
     df: DataFrame, kafka: KafkaCluster, shape: Shape, entrant: Entrant, topic: str, count: int
 ) -> Write:
     options = {
@@ -123,9 +123,14 @@ def _write(
         "kafka.compression.type": shape.codec,
         "topic": topic,
     }
-    used, began = _cpu_of_spark(kafka), time.perf_counter()
-    df.write.format(entrant.format).options(**options).mode("append").save()
-    seconds, used = time.perf_counter() - began, _cpu_of_spark(kafka) - used
+    return measured(df, kafka, entrant.format, options, count)
+
+
+def measured(df: DataFrame, kafka: KafkaCluster, name: str, options: dict[str, str], count: int) -> Write:
+    """Write all rows by the sink of this name."""
+    used, began = cpu_of_spark(kafka), time.perf_counter()
+    df.write.format(name).options(**options).mode("append").save()
+    seconds, used = time.perf_counter() - began, cpu_of_spark(kafka) - used
     return Write(count / seconds, used / count * 1e6)
 
 
@@ -144,29 +149,6 @@ def _warm_up(spark: SparkSession, kafka: KafkaCluster) -> None:
     df = _rows(spark, shape.size, 300_000, keyed=True)
     _contest(df, kafka, shape, 300_000, rounds=2)
     df.unpersist()
-
-
-def _cpu_of_spark(kafka: KafkaCluster) -> float:
-    """Seconds of processor time of all processes below this one, also of those that have ended, but for Kafka's nodes."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents[int(folder.name)] = int(fields[1])
-            # Its own, and those of its children that have ended.
-            ticks[int(folder.name)] = sum(map(int, fields[11:15]))
-    nodes = {node.pid for node in kafka.nodes}
-    own = {pid for pid in parents if os.getpid() in set(_above(pid, parents)) and pid not in nodes}
-    return sum(ticks[pid] for pid in own) / os.sysconf("SC_CLK_TCK")
-
-
-def _above(pid: int, parents: dict[int, int]) -> Iterator[int]:
-    while (pid := parents.get(pid, 0)) > 1:
-        yield pid
 
 
 if __name__ == "__main__":
