@@ -146,13 +146,16 @@ async def resolve(endpoint: BrokerEndpoint, limit: float, network: Network) -> l
         raise _unresolved(broker, f"the name server did not answer within {limit:g} s") from None
     except (OSError, ValueError) as error:  # ValueError: not encodable as a name, or a null byte in it
         raise _unresolved(broker, _reason(error)) from error.with_traceback(None)
-    families = (socket.AF_INET, socket.AF_INET6)
-    addresses = list(
-        dict.fromkeys(_address_of(place) for family, _, _, _, place in found if family in families)
-    )
+    addresses = addresses_in(found)
     if not addresses:
         raise _unresolved(broker, "it has no address")
     return addresses
+
+
+def addresses_in(found: list[Any]) -> list[str]:
+    """The addresses that a look-up found, each once."""
+    families = (socket.AF_INET, socket.AF_INET6)
+    return list(dict.fromkeys(_address_of(place) for family, _, _, _, place in found if family in families))
 
 
 def _refused_last(addresses: list[str], refused: dict[str, None]) -> list[str]:

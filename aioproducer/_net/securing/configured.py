@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +35,9 @@ _SECRETS: Final = (
     "ssl_key_password",
     "ssl_keystore_key",
 )
+
+# Not asked for on the event loop: the call looks for the files.
+_SYSTEM: Final = ssl.get_default_verify_paths()
 
 
 def tls_secrets(config: ProducerConfig) -> dict[str, SecretSource]:
@@ -119,8 +124,19 @@ def _aws_chain(options: Mapping[str, str], region: str) -> BotocoreChain:
 
 def endpoint_files(config: ProducerConfig) -> tuple[str, ...]:
     """The files that the TLS context of the token endpoint is made of."""
-    location = jaas_options(config.sasl_jaas_config).get("ssl.truststore.location")
-    return () if location is None else (location,)
+    options = jaas_options(config.sasl_jaas_config)
+    location = options.get("ssl.truststore.location")
+    if location is not None:
+        return (location,)
+    return () if "ssl.truststore.certificates" in options else _files_of_the_system()
+
+
+def _files_of_the_system() -> tuple[str, ...]:
+    variables = (
+        (_SYSTEM.openssl_cafile_env, _SYSTEM.openssl_cafile),
+        (_SYSTEM.openssl_capath_env, _SYSTEM.openssl_capath),
+    )
+    return tuple(os.environ.get(variable, default) for variable, default in variables)
 
 
 def endpoint_tls(config: ProducerConfig) -> TlsSettings:

@@ -7,13 +7,16 @@ import contextlib
 import ssl
 from typing import TYPE_CHECKING
 
+import attrs
+
+from aioproducer._net.connecting.dialing import addresses_in, look_up
 from aioproducer.security.https import LARGEST, Answer, head_in, size_of_chunk
 
 if TYPE_CHECKING:
     from aioproducer.secret import Secret
     from aioproducer.security.https import Head, HttpsUrl
 
-__all__ = ["HttpsError", "answer_of"]
+__all__ = ["HttpsError", "Route", "answer_of"]
 
 _END_OF_HEAD = b"\r\n\r\n"
 _CONTINUE = range(100, 200)
@@ -27,16 +30,27 @@ class HttpsError(Exception):
         self.is_final = is_final
 
 
+@attrs.define
+class Route:
+    """The address of a server that accepted the newest connection: it is tried first."""
+
+    address: str | None = None
+
+
 async def answer_of(
-    url: HttpsUrl, request: Secret, context: ssl.SSLContext, *, connect_within: float, answer_within: float
+    url: HttpsUrl,
+    request: Secret,
+    context: ssl.SSLContext,
+    route: Route,
+    *,
+    connect_within: float,
+    answer_within: float,
 ) -> Answer:
     """The answer to a request; HttpsError if there is none."""
     why, is_final = "", False
     try:
         async with asyncio.timeout(connect_within):
-            reader, writer = await asyncio.open_connection(
-                url.host, url.port, ssl=context, server_hostname=url.host, limit=LARGEST
-            )
+            reader, writer = await _connected(url, context, route, connect_within)
         try:
             async with asyncio.timeout(answer_within):
                 writer.write(request.reveal().encode())
@@ -60,6 +74,29 @@ async def answer_of(
         why, is_final = f"gave an answer that cannot be read: {error}", True
     # Outside of the handlers: the former error may have a part of the answer.
     raise HttpsError(why, is_final=is_final)
+
+
+async def _connected(
+    url: HttpsUrl, context: ssl.SSLContext, route: Route, limit: float
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the first address that accepts one. Each has its share of the time: one may not answer at all."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit
+    addresses = addresses_in(await look_up(url.host, url.port))
+    addresses.sort(key=lambda address: address != route.address)
+    for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        try:
+            async with asyncio.timeout((end - loop.time()) / left):
+                streams = await asyncio.open_connection(
+                    address, url.port, ssl=context, server_hostname=url.host.removesuffix("."), limit=LARGEST
+                )
+        except OSError:  # TimeoutError too
+            if left == 1:
+                raise
+        else:
+            route.address = address
+            return streams
+    raise OSError("its host name has no address")
 
 
 async def _answer(reader: asyncio.StreamReader) -> Answer:

@@ -14,7 +14,7 @@ import attrs
 from aioproducer._callers.own_thread import OneThread
 from aioproducer._net.connecting.security import PLAINTEXT, CredentialsChanged, SecurityProtocol
 from aioproducer._net.log import log_of
-from aioproducer._net.securing.calling import Given, UserFunctions, call_in_one_thread
+from aioproducer._net.securing.calling import LONGEST_CALL, Given, UserFunctions, call_in_one_thread
 from aioproducer._net.securing.configured import tls_files, tls_secrets, tls_settings
 from aioproducer._net.securing.secrets import revealed_all
 from aioproducer._net.securing.sources import source_of
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["security_of"]
 
+# Seconds that a connection waits for a further context of the user.
+_PATIENCE: Final = 1.0
 # A password of fewer characters may be a part of any word.
 _LEAST_SECRET: Final = 4
 
@@ -96,7 +98,7 @@ class _OwnContext:
     async def current(self) -> ssl.SSLContext:
         """The context; ConfigurationError if there is none yet."""
         try:
-            return await self._made()
+            return await self._made(LONGEST_CALL if self._context is None else _PATIENCE)
         except ConfigurationError as error:
             if self._context is None:
                 raise
@@ -105,17 +107,21 @@ class _OwnContext:
 
     async def reload(self) -> None:
         """Ask for the context again; ConfigurationError leaves the present one in use."""
-        await self._made()
+        await self._made(LONGEST_CALL)
 
-    async def _made(self) -> ssl.SSLContext:
+    async def _made(self, limit: float) -> ssl.SSLContext:
         source = self._source
         if isinstance(source, ssl.SSLContext):
             given = Given(source)
         else:
-            given = await call_in_one_thread(self._thread, source)
+            given = Given(problem=f"gave nothing within {limit:g} s")
+            with anyio.move_on_after(limit):
+                given = await call_in_one_thread(self._thread, source)
         if not isinstance(given.value, ssl.SSLContext):
             why = given.problem or f"gave {type(given.value).__name__}, not ssl.SSLContext"
             raise ConfigurationError(f"ssl_context: the callable {why}")
+        if given.value.protocol is ssl.PROTOCOL_TLS_SERVER:
+            raise ConfigurationError("ssl_context: the callable gave a context for the server's side")
         self._context, self._problem = given.value, ""
         self._warn_of_risks(_risks_of(given.value))
         return given.value

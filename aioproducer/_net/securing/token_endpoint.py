@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 from aioproducer._net.securing.assertions import assertion_of
 from aioproducer._net.securing.calling import LONGEST_CALL, Given, UserFunctions
 from aioproducer._net.securing.configured import endpoint_files, endpoint_tls
-from aioproducer._net.securing.https import HttpsError, answer_of
+from aioproducer._net.securing.https import HttpsError, Route, answer_of
 from aioproducer._net.securing.secrets import revealed
 from aioproducer._net.tls.reloading import ReloadedContext
-from aioproducer.errors import AuthenticationError
-from aioproducer.secret import SecretFile
+from aioproducer.errors import AuthenticationError, ConfigurationError
+from aioproducer.secret import Secret, SecretFile
 from aioproducer.security.https import https_url
 from aioproducer.security.tokens.requests import (
     Refusal,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from aioproducer._net.log import Log
     from aioproducer.config import ProducerConfig
-    from aioproducer.secret import Secret
+    from aioproducer.secret import SecretSource
     from aioproducer.security.https import Answer
     from aioproducer.security.tls.settings import TlsSettings
 
@@ -55,6 +55,7 @@ class TokenEndpoint:
         self._loop = loop
         self._clock = clock
         self._functions = UserFunctions()
+        self._route = Route()
         self._context = ReloadedContext(self._tls, endpoint_files(config), log, loop.time).current
 
     @property
@@ -95,6 +96,7 @@ class TokenEndpoint:
             self._url,
             await self._request(),
             await self._context(),
+            self._route,
             connect_within=_seconds(config.sasl_login_connect_timeout_ms),
             answer_within=_seconds(config.sasl_login_read_timeout_ms),
         )
@@ -115,7 +117,7 @@ class TokenEndpoint:
         return by_client_secret(
             self._url,
             client_id or "",
-            await revealed("sasl_oauthbearer_client_credentials_client_secret", secret, self._functions),
+            await self._filled("sasl_oauthbearer_client_credentials_client_secret", secret),
             scope,
             is_urlencoded=config.sasl_oauthbearer_header_urlencode,
         )
@@ -125,7 +127,16 @@ class TokenEndpoint:
         file = self._config.sasl_oauthbearer_assertion_file
         if file is None:
             return await assertion_of(self._config, self._clock(), self._functions)
-        return await revealed("sasl_oauthbearer_assertion_file", SecretFile(file), self._functions)
+        assertion = await self._filled("sasl_oauthbearer_assertion_file", SecretFile(file))
+        return Secret(assertion.reveal().strip())
+
+    async def _filled(self, setting: str, source: SecretSource) -> Secret:
+        """The secret of a setting. An empty one would be refused, and many refusals may lock the account."""
+        secret = await revealed(setting, source, self._functions)
+        if not secret.reveal().strip():
+            place = f"{source.path} " if isinstance(source, SecretFile) else ""
+            raise ConfigurationError(f"{setting}: {place}is empty")
+        return secret
 
     async def _tls(self) -> TlsSettings:
         return endpoint_tls(self._config)

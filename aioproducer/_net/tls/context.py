@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["make_context", "own_certificates"]
 
-_MISMATCHES = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH")
+# "NO_CERTIFICATE_ASSIGNED": of keys of another kind than that of the certificate.
+_MISMATCHES = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
 
 
 def make_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -114,8 +115,10 @@ def path_of(identity: str) -> Iterator[str]:
 
 def _anonymous_file() -> tuple[int, str]:
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
-        descriptor = os.memfd_create("aioproducer")
-        return descriptor, f"/proc/self/fd/{descriptor}"
+        # The system may refuse it (vm.memfd_noexec, seccomp).
+        with contextlib.suppress(OSError):
+            descriptor = os.memfd_create("aioproducer")
+            return descriptor, f"/proc/self/fd/{descriptor}"
     return tempfile.mkstemp()  # only this user may read it
 
 

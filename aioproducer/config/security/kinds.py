@@ -143,6 +143,10 @@ class ContextSource:
 
     def check(self, value: Any) -> ssl.SSLContext | Callable[[], ssl.SSLContext]:
         if isinstance(value, ssl.SSLContext):
+            if value.protocol is ssl.PROTOCOL_TLS_SERVER:
+                raise ValueError(
+                    "is a context for the server's side: make it with ssl.create_default_context()"
+                )
             return value
         if inspect.iscoroutinefunction(value):
             raise ValueError("the callable cannot be a coroutine function: it is called in a thread")

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from aioproducer.config.security.urls import is_allowed
+from aioproducer.secret import Secret
 
 __all__ = ["ALLOWED_URLS", "URL", "token_problems"]
 
@@ -57,6 +58,8 @@ def _secret_problems(fields: Mapping[str, Any]) -> Iterator[str]:
     if fields["sasl_oauthbearer_jwt_retriever_class"].endswith(".JwtBearerJwtRetriever"):
         yield f"{_ASSERTION}: is missing: the grant of JwtBearerJwtRetriever requires it, or {_KEY}"
         return
+    if type(secret := fields[_SECRET]) is Secret and not secret.reveal():
+        yield f"{_SECRET}: is empty: set it"
     for name in (_ID, _SECRET):
         if fields[name] is None:
             yield f"{name}: is missing: {URL} requires it, or {_ASSERTION}, or {_KEY}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
+from cryptography.x509 import Certificate
 
 from aioproducer.secret import Secret
 
@@ -15,23 +18,47 @@ _MALFORMED = "deserialize"
 
 @attrs.frozen
 class Pkcs12Store:
-    """The content of a store as PEM text: its certificates, that of the key first, and its key (PKCS #8)."""
+    """The content of a store as PEM text: all certificates, its key (PKCS #8), and the chain of the certificate of the key."""
 
     certificates: tuple[str, ...] = attrs.field(repr=False)
-    key: Secret | None
+    key: Secret | None = None
+    chain: tuple[str, ...] = attrs.field(default=(), repr=False)
 
 
 def read_pkcs12(data: bytes, password: Secret | None) -> Pkcs12Store:
     """The content of a store; ValueError if it is damaged, or the password is wrong."""
     store = _loaded(data, password)
-    entries = (store.cert, *store.additional_certs)
-    certificates = tuple(
-        entry.certificate.public_bytes(Encoding.PEM).decode() for entry in entries if entry is not None
-    )
+    others = [entry.certificate for entry in store.additional_certs]
+    own = [] if store.cert is None else [store.cert.certificate]
+    certificates = _as_pem([*own, *others])
     if store.key is None:
-        return Pkcs12Store(certificates, None)
+        return Pkcs12Store(certificates)
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return Pkcs12Store(certificates, Secret(key.decode()))
+    return Pkcs12Store(certificates, Secret(key.decode()), _as_pem(_chain(own, others)))
+
+
+def _chain(own: list[Certificate], others: list[Certificate]) -> list[Certificate]:
+    """The certificate of a key and those of its issuers: a store may have others, which a peer may refuse."""
+    chain = list(own)
+    while chain and chain[-1].issuer != chain[-1].subject:
+        issuers = [other for other in others if other.subject == chain[-1].issuer and other not in chain]
+        if not issuers:
+            break
+        # A renewed issuer has the same name and another key.
+        chain.append(next(filter(partial(_has_issued, chain[-1]), issuers), issuers[0]))
+    return chain
+
+
+def _has_issued(certificate: Certificate, issuer: Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except Exception:  # noqa: BLE001  # such as UnsupportedAlgorithm
+        return False
+    return True
+
+
+def _as_pem(certificates: list[Certificate]) -> tuple[str, ...]:
+    return tuple(each.public_bytes(Encoding.PEM).decode() for each in certificates)
 
 
 def _loaded(data: bytes, password: Secret | None) -> pkcs12.PKCS12KeyAndCertificates:

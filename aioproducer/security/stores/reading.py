@@ -87,9 +87,9 @@ def _java_identity(content: bytes, password: Secret | None, key_password: Secret
 def _pkcs12_identity(content: bytes, password: Secret | None) -> Identity:
     # The format has a password for each key. Its writers use that of the store.
     store = _pkcs12_in(content, password)
-    if store.key is None or not store.certificates:
+    if store.key is None or not store.chain:
         raise ValueError("it has no private key with a certificate")
-    return Identity("".join(store.certificates), store.key)
+    return Identity("".join(store.chain), store.key)
 
 
 def _pkcs12_in(content: bytes, password: Secret | None) -> Pkcs12Store:

@@ -10,6 +10,7 @@ from aioproducer.errors import AuthenticationError, KafkaError, ProtocolError
 __all__ = ["tls_failure"]
 
 # By X509_V_ERR_*, with {name} for the name that was dialed.
+_LEVEL: Final = ": issue a new one, or set an ssl_context whose ciphers end with @SECLEVEL=1"
 _CERTIFICATES: Final[Mapping[int, str]] = {
     9: "the certificate of the broker is not valid yet: check the clocks of both sides",
     10: "the certificate of the broker, or of its authority, has expired: renew it",
@@ -20,6 +21,9 @@ _CERTIFICATES: Final[Mapping[int, str]] = {
     21: "the certificate of the broker cannot be verified: add its authority to the trust store",
     23: "the certificate of the broker is revoked: renew it",
     26: "the certificate of the broker is not for servers: issue one for server authentication",
+    66: f"the key of the certificate of the broker is too short{_LEVEL}",
+    67: f"the key of the authority of the broker is too short{_LEVEL}",
+    68: f"the signature of the certificate of the broker is too weak{_LEVEL}",
     62: "the certificate of the broker is not for the host name {name}: it needs the name that the broker advertises",
     64: "the certificate of the broker is not for the address {name}: it needs the address that the broker advertises",
 }

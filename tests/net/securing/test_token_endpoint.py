@@ -6,6 +6,7 @@ import asyncio
 import base64
 import logging
 import random
+import socket
 import traceback
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -384,3 +385,61 @@ async def test_a_cancelled_request_leaves_no_connection(server: TokenServer, aut
     first.cancel()
     assert (await asyncio.gather(first, return_exceptions=True))[0].__class__ is asyncio.CancelledError
     assert (await tokens.credentials()).token.reveal() == "good.token"
+
+
+async def test_an_address_that_does_not_answer(
+    server: TokenServer, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each address has its share of the time, and the one that answered is tried first then."""
+    silent = socket.create_server(("127.0.0.2", server.port))
+    silent.setblocking(False)
+    looked_up: list[int] = []
+
+    async def look_up(host: str, port: int) -> list[Any]:
+        looked_up.append(port)
+        places = [(address, port) for address in ("127.0.0.2", "127.0.0.1")]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
+
+    monkeypatch.setattr("aioproducer._net.securing.https.look_up", look_up)
+    settings = config(server, authority, sasl_login_connect_timeout_ms=1000)
+    endpoint = TokenEndpoint(settings, log_of("tests"), asyncio.get_running_loop())
+    with silent:
+        for _ in range(2):
+            assert (await endpoint.fetch()).problem == ""
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    assert looked_up == [server.port] * 2
+
+
+@pytest.mark.parametrize("setting", ["client_credentials_client_secret", "assertion_file"])
+async def test_an_empty_secret_is_not_sent(
+    server: TokenServer, authority: Authority, tmp_path: Path, setting: str
+) -> None:
+    """A file that is being written: a refusal may lock the account."""
+    path = tmp_path / "secret"
+    path.write_text(" \n")
+    given: dict[str, Any] = {f"sasl_oauthbearer_{setting}": SecretFile(path)}
+    if setting == "assertion_file":
+        given = {
+            f"sasl_oauthbearer_{setting}": str(path),
+            "sasl_oauthbearer_client_credentials_client_secret": None,
+        }
+    with pytest.raises(ConfigurationError, match=f"sasl_oauthbearer_{setting}: {path} is empty"):
+        await source(config(server, authority, **given)).credentials()
+    assert server.requests == []
+
+
+async def test_the_trust_store_of_the_system_is_read_again(
+    server: TokenServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An authority that is added to it is trusted without a restart."""
+    trusted = tmp_path / "system.pem"
+    trusted.write_text("")
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    monkeypatch.setattr("aioproducer._net.tls.reloading.LOOK_EVERY", 0.0)
+    settings = config(server, authority, sasl_jaas_config=None)
+    endpoint = TokenEndpoint(settings, log_of("tests"), asyncio.get_running_loop())
+    assert "cannot be verified" in (await endpoint.fetch()).problem
+    trusted.write_text(authority.own.certificate.read_text())
+    assert (await endpoint.fetch()).problem == ""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
+import random
+import ssl
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from aioproducer import Producer
+from aioproducer import ConfigurationError, Producer, ProducerConfig
 from aioproducer._net.securing import calling
 from aioproducer._net.securing.calling import UserFunctions
+from aioproducer._net.securing.protocol import security_of
 from aioproducer.auth import AwsCredentials, msk_iam
 from aioproducer.testing import EmbeddedKafka, unsecured_token
 from tests.net.support import LIMIT, turns
@@ -150,3 +154,45 @@ async def test_a_function_that_never_returns(monkeypatch: pytest.MonkeyPatch) ->
         function.released.set()
         monkeypatch.setattr(calling, "LONGEST_CALL", LIMIT)
         assert (await functions.call(function)).value == "secret"
+
+
+async def test_a_further_context_that_does_not_come(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The newest one is used for new connections; reload_certificates() says that there is no other."""
+    for limit in ("_PATIENCE", "LONGEST_CALL"):
+        monkeypatch.setattr(f"aioproducer._net.securing.protocol.{limit}", 0.05)
+    contexts = [ssl.create_default_context()]
+    released = threading.Event()
+
+    def make() -> ssl.SSLContext:
+        if not contexts:
+            assert released.wait(10.0)
+            return ssl.create_default_context()
+        return contexts.pop()
+
+    config = ProducerConfig("localhost:9092", security_protocol="SSL", ssl_context=make)
+    protocol = security_of(config, asyncio.get_running_loop(), random.Random(1))
+    assert protocol.tls_context is not None
+    first = await protocol.tls_context()
+    with caplog.at_level(logging.WARNING):
+        assert await protocol.tls_context() is first
+        assert await protocol.tls_context() is first
+    assert ["gave nothing within 0.05 s" in line for line in caplog.messages] == [True]
+    with pytest.raises(ConfigurationError, match="ssl_context: the callable gave nothing within"):
+        await protocol.reload_certificates()
+    released.set()
+    while await protocol.tls_context() is first:
+        await turns(1)
+
+
+async def test_a_context_for_the_side_of_the_server() -> None:
+    """It would fail in each handshake."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with pytest.raises(ConfigurationError, match="ssl_context: is a context for the server's side"):
+        ProducerConfig("localhost:9092", security_protocol="SSL", ssl_context=server)
+    config = ProducerConfig("localhost:9092", security_protocol="SSL", ssl_context=lambda: server)
+    protocol = security_of(config, asyncio.get_running_loop(), random.Random(1))
+    assert protocol.tls_context is not None
+    with pytest.raises(ConfigurationError, match="gave a context for the server's side"):
+        await protocol.tls_context()

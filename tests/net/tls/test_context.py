@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import ssl
 from pathlib import Path
@@ -266,3 +267,29 @@ def test_a_password_that_cannot_be_encoded_is_not_shown(authority: Authority, tm
     with pytest.raises(ConfigurationError, match="cannot be encoded") as raised:
         make_context(settings)
     assert "udc99" not in report(raised.value)
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSYS])
+def test_a_system_that_refuses_files_in_memory(
+    authority: Authority, client_identity: Issued, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """The key is in a file of the user for a moment (S28)."""
+
+    def refuse(_name: str) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    identity = PemIdentity(
+        "ssl_keystore_key", Secret(client_identity.key.read_text()), client_identity.certificate.read_text()
+    )
+    make_context(trusting(authority, identity=identity))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_of_another_kind_than_its_certificate(authority: Authority, tmp_path: Path) -> None:
+    """Elliptic curves and RSA."""
+    key = tmp_path / "rsa.pem"
+    openssl("genrsa", "-out", key, "2048")
+    identity = PemIdentity("ssl_keystore_key", Secret(key.read_text()), authority.own.certificate.read_text())
+    assert "do not belong together" in failing(trusting(authority, identity=identity))

@@ -68,6 +68,23 @@ def test_the_certificate_of_the_key_comes_first(authority: Authority, client_ide
     assert identity_in(store, Secret(PASSWORD), None).certificates == chain
 
 
+def test_other_certificates_of_a_key_store_are_not_sent(
+    authority: Authority, client_identity: Issued, tmp_path: Path
+) -> None:
+    """A store of a key and of trusted authorities, in any order: the chain is that of the key, and all are trusted."""
+    others = [Authority.make(tmp_path / name).own.certificate for name in ("one", "two")]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+    more = tmp_path / "more.pem"
+    ordered = [others[0], authority.own.certificate, others[1]]
+    more.write_text("".join(path.read_text() for path in ordered))
+    content = key_store(client_identity, "-certfile", more)
+    chain = identity_in(content, Secret(PASSWORD), None).certificates
+    assert chain.count("BEGIN") == 2
+    assert chain.split() == (client_identity.certificate.read_text() + ordered[1].read_text()).split()
+    assert str(trusted_in(content, Secret(PASSWORD))).count("BEGIN CERTIFICATE") == 4
+
+
 def test_the_password_of_the_key_takes_the_place_of_that_of_the_store(client_identity: Issued) -> None:
     """`ssl_key_password` alone is enough: both are the same in this format."""
     identity = identity_in(key_store(client_identity), None, Secret(PASSWORD))
