@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -128,15 +127,11 @@ def endpoint_files(config: ProducerConfig) -> tuple[str, ...]:
     location = options.get("ssl.truststore.location")
     if location is not None:
         return (location,)
-    return () if "ssl.truststore.certificates" in options else _files_of_the_system()
-
-
-def _files_of_the_system() -> tuple[str, ...]:
-    variables = (
-        (_SYSTEM.openssl_cafile_env, _SYSTEM.openssl_cafile),
-        (_SYSTEM.openssl_capath_env, _SYSTEM.openssl_capath),
+    return (
+        ()
+        if "ssl.truststore.certificates" in options
+        else tuple(filter(None, (_SYSTEM.cafile, _SYSTEM.capath)))
     )
-    return tuple(os.environ.get(variable, default) for variable, default in variables)
 
 
 def endpoint_tls(config: ProducerConfig) -> TlsSettings:

@@ -17,7 +17,7 @@ import pytest
 
 from aioproducer import AuthenticationError, ConfigurationError, ProducerConfig, SecretEnv, SecretFile
 from aioproducer._net.log import log_of
-from aioproducer._net.securing import token_endpoint
+from aioproducer._net.securing import configured, token_endpoint
 from aioproducer._net.securing.configured import renewal_of
 from aioproducer._net.securing.token_endpoint import TokenEndpoint
 from aioproducer._net.securing.tokens import TokenSource
@@ -437,6 +437,9 @@ async def test_the_trust_store_of_the_system_is_read_again(
     trusted = tmp_path / "system.pem"
     trusted.write_text("")
     monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    # They are asked for when the module is imported.
+    paths = configured._SYSTEM._replace(cafile=str(trusted), capath=None)
+    monkeypatch.setattr(configured, "_SYSTEM", paths)
     monkeypatch.setattr("aioproducer._net.tls.reloading.LOOK_EVERY", 0.0)
     settings = config(server, authority, sasl_jaas_config=None)
     endpoint = TokenEndpoint(settings, log_of("tests"), asyncio.get_running_loop())
