@@ -438,7 +438,7 @@ async def test_the_trust_store_of_the_system_is_read_again(
     trusted.write_text("")
     monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
     # They are asked for when the module is imported.
-    paths = configured._SYSTEM._replace(cafile=str(trusted), capath=None)
+    paths = configured._SYSTEM._replace(cafile=str(trusted), capath="")
     monkeypatch.setattr(configured, "_SYSTEM", paths)
     monkeypatch.setattr("aioproducer._net.tls.reloading.LOOK_EVERY", 0.0)
     settings = config(server, authority, sasl_jaas_config=None)
