@@ -54,6 +54,7 @@ class Brokers:
         """An open connection; its departure ends it at once."""
         connection = mock.Mock(closed=False, last_used=float(-len(self.open)))
         connection.gate.takes_requests = True
+        connection.gate.is_retired = False
         self.open[connection] = broker(number)
 
         def leave() -> None:
@@ -177,17 +178,22 @@ async def test_a_connection_that_was_being_opened_is_replaced_as_well() -> None:
     await turns(2)
 
 
-async def test_a_successor_with_former_settings_is_none(brokers: Brokers) -> None:
-    """The settings change while it is opened."""
+async def test_a_successor_with_former_settings_is_replaced_as_well(brokers: Brokers) -> None:
+    """The settings change while it is opened: it works, and another one follows it."""
+    first, second = brokers.open
     brokers.replaced.begin()
     await turns(1)
     assert brokers.dialed == [1]
     brokers.replaced.begin()
     await turns(10)
-    assert brokers.dialed == [1, 1]
-    second, successor = brokers.open
-    assert second.last_used == -1.0
-    assert brokers.replaced.take(broker(1)) is successor
+    assert first.closed
+    taken = brokers.replaced.take(broker(1))
+    assert taken is not None
+    while not (taken.closed and second.closed):
+        brokers.replaced.take(broker(2))
+        await turns(1)
+    assert brokers.dialed == [1, 2, 1]
+    assert brokers.replaced.take(broker(1)) in brokers.open
 
 
 async def test_a_successor_of_former_settings_is_of_use(brokers: Brokers) -> None:
@@ -242,18 +248,47 @@ async def test_a_successor_that_has_ended_is_not_taken(brokers: Brokers) -> None
     assert brokers.replaced.take(broker(1)) is None
 
 
-async def test_two_connections_to_one_endpoint_need_one_successor_at_a_time(brokers: Brokers) -> None:
-    """One that nothing has taken is enough for the next connection."""
+async def test_two_connections_to_one_endpoint_have_a_successor_each(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is of a sender, and one of a coordinator: each of them gets its own."""
+    monkeypatch.setattr("aioproducer._net.connecting.replacing._TAKEN_WITHIN", 0.0)
+    first, second = brokers.open
     third = brokers.connect(1)
     brokers.replaced.begin()
-    await turns(10)
-    assert brokers.dialed == [1]
-    assert not third.closed
-    with mock.patch("aioproducer._net.connecting.replacing._TAKEN_WITHIN", 0.0):
-        brokers.replaced.begin()
-        while not third.closed:
-            await turns(1)
+    while not (first.closed and second.closed and third.closed):
+        await turns(1)
     assert brokers.dialed.count(1) == 2
+    taken = [brokers.replaced.take(broker(1)) for _ in range(3)]
+    assert taken[0] in brokers.open
+    assert taken[1] in brokers.open
+    assert taken[0] is not taken[1]
+    assert taken[2] is None
+
+
+async def test_a_connection_that_was_left_gets_no_successor(brokers: Brokers) -> None:
+    """It waits for its last answers, and its user has another one."""
+    brokers.connect(3).gate.is_retired = True
+    brokers.replaced.begin()
+    taken = 0
+    while taken < 2:
+        taken += sum(brokers.replaced.take(broker(number)) is not None for number in (1, 2))
+        await turns(1)
+    await turns(10)
+    assert brokers.dialed == [1, 2]
+
+
+async def test_a_broker_that_holds_an_answer_holds_up_no_further_change(brokers: Brokers) -> None:
+    """The first connection to be left has a request in flight when the settings change again."""
+    first, second = brokers.open
+    first.departure.leave_when_answered.side_effect = None
+    brokers.replaced.begin()
+    await turns(5)
+    assert brokers.dialed == [1]
+    first.gate.is_retired = True
+    brokers.replaced.begin()
+    await turns(10)
+    assert second.closed
 
 
 async def test_successors_without_a_user_are_closed_at_last(

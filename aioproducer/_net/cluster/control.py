@@ -141,13 +141,17 @@ class Control:
     async def _dial_one(self, candidates: list[BrokerEndpoint]) -> None:
         told: KafkaError = BrokerUnavailableError("the metadata has no broker")
         for endpoint in candidates:
-            self.history.connecting(address_text(endpoint.host, endpoint.port))
+            is_without = not self.is_connected
+            if is_without:
+                self.history.connecting(address_text(endpoint.host, endpoint.port))
             try:
                 connection = await self.session.addresses.dial(endpoint)
             except KafkaError as error:
-                self.history.failed(error)
-                self.session.last_error = error
-                self.contact.failed()
+                if is_without:
+                    # Otherwise the present connection is of use.
+                    self.history.failed(error)
+                    self.session.last_error = error
+                    self.contact.failed()
                 if is_refused_everywhere(error):
                     raise
                 # A refusal says more than a broker that cannot be reached.

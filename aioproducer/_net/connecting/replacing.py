@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import attrs
 
 from aioproducer._state.backoff import Backoff
 from aioproducer.errors import KafkaError, StateError
@@ -28,6 +28,15 @@ _TAKEN_WITHIN: Final = 1.0
 _PAUSE: Final = Backoff(1.0, 30.0)
 # No event says that an attempt of another caller was cancelled.
 _LOOK_AGAIN: Final = 1.0
+
+
+@attrs.frozen
+class _Successor:
+    """A connection without a user, and what closes it in the end."""
+
+    endpoint: BrokerEndpoint
+    connection: Connection
+    timer: asyncio.TimerHandle | None
 
 
 class Replacement:
@@ -63,8 +72,9 @@ class Replacement:
         self._former: list[Connection] = []
         # The tasks for connections whose brokers have moved, with the present endpoints.
         self._moving: dict[Connection, tuple[BrokerEndpoint, asyncio.Task[None]]] = {}
-        # The open connections without a user, with what closes them in the end.
-        self._successors: dict[BrokerEndpoint, tuple[Connection, asyncio.TimerHandle | None]] = {}
+        # The open connections without a user, by those that they replace. A broker may have several: of a sender, of a
+        # coordinator, and for metadata.
+        self._successors: dict[Connection, _Successor] = {}
         # How often the settings have changed.
         self.changes = 0
         # The attempts in a row that opened no successor, since the newest change.
@@ -80,7 +90,8 @@ class Replacement:
         self.changes += 1
         self._failures, self._not_before, self._is_to_tell = 0, -math.inf, True
         # The newest used one first: it shows soonest whether brokers accept the new settings where they are needed.
-        self._former = sorted(self._open, key=attrgetter("last_used"), reverse=True)
+        in_use = (connection for connection in self._open if not connection.gate.is_retired)
+        self._former = sorted(in_use, key=attrgetter("last_used"), reverse=True)
         self._go_on()
 
     def lead_to(self, connection: Connection, endpoint: BrokerEndpoint) -> None:
@@ -104,9 +115,13 @@ class Replacement:
 
     def take(self, endpoint: BrokerEndpoint) -> Connection | None:
         """The successor of a connection to this endpoint, if there is one: it belongs to the caller."""
-        successor = self._without_user(endpoint)
-        self.note()
-        return successor if successor is not None and successor.gate.takes_requests else None
+        for former, successor in list(self._successors.items()):
+            if successor.endpoint == endpoint:
+                self._forget(former)
+                self.note()
+                if successor.connection.gate.takes_requests:
+                    return successor.connection
+        return None
 
     def note(self) -> None:
         """A connection was opened or taken, has ended, or could not be opened."""
@@ -121,8 +136,8 @@ class Replacement:
             self._task.cancel()
         for _, task in self._moving.values():
             task.cancel()
-        for endpoint in list(self._successors):
-            self._without_user(endpoint)
+        for former in list(self._successors):
+            self._forget(former)
 
     # -- new settings
 
@@ -147,28 +162,22 @@ class Replacement:
         return max(self._free_at(self._open[connection].address), self._not_before)
 
     async def _replace(self, former: Connection) -> None:
-        endpoint = self._open[former]
-        if not self._has_successor(endpoint):
-            changes = self.changes
-            try:
-                successor = await self._dial(endpoint)
-            except KafkaError:
-                if changes == self.changes:
-                    self._failed(former)
-                return
-            self._keep(endpoint, successor)
-            if successor in self._former:
-                # The settings have changed again.
-                return
-            self._failures = 0
+        endpoint, changes = self._open[former], self.changes
+        try:
+            successor = await self._dial(endpoint)
+        except KafkaError:
+            if changes == self.changes:
+                self._failed(former)
+            return
+        self._keep(former, endpoint, successor)
         former.departure.leave_when_answered()
-        await self._until(partial(self._is_gone, former))
+        if changes != self.changes:
+            return
+        self._failures = 0
+        # One after the other, but a broker that holds an answer holds up no further change.
+        await self._until(lambda: former not in self._open or changes != self.changes)
         with anyio.move_on_after(_TAKEN_WITHIN):
-            await self._until(partial(self._is_taken, endpoint))
-
-    def _has_successor(self, endpoint: BrokerEndpoint) -> bool:
-        successor, _ = self._successors.get(endpoint, (None, None))
-        return successor is not None and successor.gate.takes_requests and successor not in self._former
+            await self._until(lambda: former not in self._successors or changes != self.changes)
 
     def _failed(self, former: Connection) -> None:
         # The others first: they may be accepted.
@@ -193,29 +202,25 @@ class Replacement:
                 break  # the producer was closed
             except KafkaError:
                 continue  # the next attempt waits for the pause of its address
-            self._keep(endpoint, successor)
+            self._keep(former, endpoint, successor)
             former.departure.leave_when_answered()
             break
         self._moving.pop(former, None)
 
     # -- successors
 
-    def _keep(self, endpoint: BrokerEndpoint, successor: Connection) -> None:
-        self._close_unused(endpoint)
+    def _keep(self, former: Connection, endpoint: BrokerEndpoint, successor: Connection) -> None:
         has_limit = self._max_idle > 0
-        timer = self._loop.call_later(self._max_idle, self._close_unused, endpoint) if has_limit else None
-        self._successors[endpoint] = successor, timer
+        timer = self._loop.call_later(self._max_idle, self._close_unused, former) if has_limit else None
+        self._successors[former] = _Successor(endpoint, successor, timer)
 
-    def _close_unused(self, endpoint: BrokerEndpoint) -> None:
-        unused = self._without_user(endpoint)
-        if unused is not None:
-            unused.departure.leave()
+    def _close_unused(self, former: Connection) -> None:
+        self._forget(former).connection.departure.leave()
 
-    def _without_user(self, endpoint: BrokerEndpoint) -> Connection | None:
-        """The successor for this endpoint, which is no longer kept here."""
-        successor, timer = self._successors.pop(endpoint, (None, None))
-        if timer is not None:
-            timer.cancel()
+    def _forget(self, former: Connection) -> _Successor:
+        successor = self._successors.pop(former)
+        if successor.timer is not None:
+            successor.timer.cancel()
         return successor
 
     async def _change_within(self, seconds: float) -> None:
@@ -226,9 +231,3 @@ class Replacement:
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             await self._change_within(math.inf)
-
-    def _is_gone(self, connection: Connection) -> bool:
-        return connection not in self._open
-
-    def _is_taken(self, endpoint: BrokerEndpoint) -> bool:
-        return endpoint not in self._successors

@@ -43,7 +43,14 @@ def health_of(
     now = engine.loop.time()
     tally = engine.tally
     nodes = engine.view.brokers.nodes
-    unreachable = [node for node in nodes if engine.addresses.trouble_at(node.host, node.port) is not None]
+    # A connection that is open is of use, also where no other one can be opened.
+    connected = engine.addresses.connected()
+    unreachable = [
+        node
+        for node in nodes
+        if engine.addresses.trouble_at(node.host, node.port) is not None
+        and (node.host, node.port) not in connected
+    ]
     oldest = oldest_unacked(engine, intake, now)
     is_served = len(unreachable) < len(nodes) and not _is_fenced(engine) and unusable is None
     found = _problems(engine, state, cause, oldest, now)
@@ -117,10 +124,12 @@ def _brokers_out_of_reach(engine: Engine, now: float) -> Iterator[str]:
             (host, port): f"bootstrap server {address_text(host, port)}"
             for host, port in engine.config.bootstrap_servers
         }
-    found = ((engine.addresses.trouble_at(*place), name) for place, name in named.items())
-    troubles = [(*trouble, name) for trouble, name in found if trouble is not None]
-    for since, error, name in sorted(troubles, key=lambda trouble: trouble[0]):
-        yield f"{name} unreachable for {_seconds(now - since)}: {_reason(error)}"
+    connected = engine.addresses.connected()
+    found = ((engine.addresses.trouble_at(*place), name, place in connected) for place, name in named.items())
+    troubles = [(*trouble, name, is_open) for trouble, name, is_open in found if trouble is not None]
+    for since, error, name, is_open in sorted(troubles, key=lambda trouble: trouble[0]):
+        state = "lets no further connection be opened" if is_open else "unreachable"
+        yield f"{name} {state} for {_seconds(now - since)}: {_reason(error)}"
 
 
 def _partitions_without_leader(engine: Engine) -> Iterator[str]:

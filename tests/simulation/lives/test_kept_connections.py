@@ -128,6 +128,57 @@ def test_idle_connections_have_successors_in_use() -> None:
     simulate(play, 1, access=access(), brokers=4, history=100_000)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coordinator_beside_a_sender_has_a_successor_of_its_own(seed: int) -> None:
+    """Both are at one broker, and rest; then no other connection can be opened, and the next transaction has all it needs."""
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic(TOPIC, 3)
+        world.forgotten.add(TOPIC)  # the ledger knows no transactions
+        producer = patient_producer(world, transactional_id="clerk", transaction_timeout_ms=600_000)
+        await producer.start()
+        world.kafka.faults.move_coordinator("clerk", 3)
+
+        async def transact() -> None:
+            async with producer.transaction():
+                for partition in range(3):
+                    await producer.send(TOPIC, b"x", partition=partition)
+
+        await transact()
+        for _ in range(3):
+            opened = producer.health().connected_brokers, len(links_to_all(world, 3))
+            producer.set_credentials(password="first")
+            await asyncio.sleep(20.0)
+            assert (producer.health().connected_brokers, len(links_to_all(world, 3))) == opened
+        await admit_none(world, "refused")
+        began = world.now
+        await transact()
+        assert world.now - began < 5.0
+        await admit(world)
+
+    simulate(play, seed, access=access(), history=100_000)
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_a_producer_is_ready_while_its_connections_work(brokers: int) -> None:
+    """A wrong new password is told as a problem, and each record is written."""
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, delivery_timeout_ms=DEADLINE_MS)
+        places = await at_work(world, producer, brokers)
+        producer.set_credentials(password="wrong")
+        for _ in range(100):
+            await asyncio.gather(*await send_to_each(world, producer, places.values()))
+            health = producer.health()
+            assert health.ready
+            await asyncio.sleep(1.0)
+        assert any("lets no further connection be opened for" in problem for problem in health.problems)
+        producer.set_credentials(password="first")
+        await admit(world)
+
+    simulate(play, 1, access=access(), brokers=brokers, history=100_000)
+
+
 @pytest.mark.parametrize("fault", ["no name", "hung up", "closed ports", "refused"])
 def test_one_connection_is_lost_while_no_other_can_be_opened(fault: str) -> None:
     """The rest is used for longer than it takes to look for a cluster anew, and metadata say where a leader has moved."""
