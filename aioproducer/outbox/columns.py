@@ -99,9 +99,17 @@ def headers_of(text: Any) -> Any:
         # A connection may have a codec for columns of JSON.
         found = json.loads(text) if isinstance(text, (str, bytes)) else text
         pairs: Iterable[Any] = found.items() if isinstance(found, dict) else found
-        return [(str(name), _read(value)) for name, value in pairs]
-    except (TypeError, ValueError, KeyError, RecursionError):
+        return [_header(pair) for pair in pairs]
+    except (TypeError, ValueError, LookupError, RecursionError):
         return text
+
+
+def _header(pair: Any) -> tuple[str, bytes | None]:
+    # A text of two characters has two parts as well.
+    if isinstance(pair, str) or not isinstance(pair[0], str):
+        raise TypeError("a header is a pair of a name and a value")
+    name, value = pair
+    return name, _read(value)
 
 
 def _read(value: Any) -> bytes | None:

@@ -175,6 +175,14 @@ async def test_references(embedded: EmbeddedRegistry) -> None:
             assert (await written(serializer, ["a"]))[5:] == b'["a"]'
             with pytest.raises(ValueError, match="at /0"):
                 await written(serializer, [7])
+        await registry.register("number", Schema('{"type":"integer"}', "JSON"))
+        alike = [Reference("line.json", "number", 1), Reference("x/line.json", "line", 1)]
+        for references in (alike, alike[::-1]):
+            text = '{"type":"array","items":{"$ref":"x/line.json"}}'
+            serializer = JsonSerializer(registry, Schema(text, "JSON", references))
+            assert (await written(serializer, ["a"]))[5:] == b'["a"]'
+            with pytest.raises(ValueError, match="at /0"):
+                await written(serializer, [7])
         elsewhere = '{"$ref":"http://127.0.0.1:1/other.json"}'
         with pytest.raises(ConfigurationError, match="no reference"):
             JsonSerializer(registry, elsewhere)

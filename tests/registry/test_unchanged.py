@@ -87,6 +87,10 @@ WRONG = [
     (CLOCK, datetime.time(9, tzinfo=datetime.timezone(datetime.timedelta(hours=5)))),
     (UUID, "x"),
     (["null", UUID], ("string", "x")),
+    (["null", "int", "string"], ("int", 3.7)),
+    (["null", "boolean", "string"], ("boolean", None)),
+    (["null", "int", "string"], ("null", "x")),
+    (["null", record("int", "Inner"), record("long", "Other")], ("Inner", {"f": 3.7})),
 ]
 
 

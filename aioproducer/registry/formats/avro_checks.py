@@ -105,7 +105,14 @@ class _Rules:
         logical = [each.get("logicalType") for each in others if isinstance(each, dict)]
         # fastavro takes the first one, and a datetime is a date as well.
         is_date_first = next((each for each in logical if each in ("date", *_MOMENTS)), None) == "date"
-        return _Rule(_date_of_union) if is_date_first else None
+        return _Rule(_wide_union(self._by_name(schema), _date_of_union if is_date_first else None))
+
+    def _by_name(self, schema: list[Any]) -> dict[str, _Rule | None]:
+        """The rules of the types of a union, by the names that a tuple of a name and a value may have."""
+        named = (
+            (each, each["name"] if isinstance(each, dict) and "name" in each else each) for each in schema
+        )
+        return {name: self.of(each) for each, name in named if isinstance(name, str)}
 
 
 def _single(rule: _Rule) -> Check:
@@ -187,6 +194,21 @@ def _optional(rule: _Rule) -> Check:
             data = data[1]
         if data is not None and type(data) is not rule.fits:
             rule.check(data)
+
+    return check
+
+
+def _wide_union(by_name: dict[str, _Rule | None], others: Check | None) -> Check:
+    """The check of a union of several types. fastavro looks at a value without a name, and at none behind a name."""
+
+    def check(data: Any) -> None:
+        if not (isinstance(data, tuple) and len(data) == 2):
+            if others is not None:
+                others(data)
+            return
+        rule = by_name.get(data[0]) if isinstance(data[0], str) else None
+        if rule is not None and type(data[1]) is not rule.fits:
+            rule.check(data[1])
 
     return check
 

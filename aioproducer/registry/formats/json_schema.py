@@ -112,11 +112,11 @@ def check_of(validators: Any, content: Any, referred: dict[str, str]) -> Callabl
     resources = {name: _content(text) for name, text in referred.items()}
 
     def retrieve(uri: str) -> Any:
-        # Nothing is fetched from elsewhere.
-        for name, resource in resources.items():
-            if uri == name or uri.endswith(f"/{name}"):
-                return resource
-        raise LookupError(f"no reference of the schema has the name {uri}")
+        # Nothing is fetched from elsewhere. A name may end with another one.
+        found = [name for name in resources if uri == name or uri.endswith(f"/{name}")]
+        if not found:
+            raise LookupError(f"no reference of the schema has the name {uri}")
+        return resources[max(found, key=len)]
 
     try:
         validator = validators.validator_for(content, retriever=retrieve)

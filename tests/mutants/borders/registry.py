@@ -32,6 +32,22 @@ REGISTRY: Final = (
         f"{_FLIGHTS}::test_attempts_go_on_for_a_caller_that_joins_late",
     ),
     _mutant(
+        "value-behind-a-name-not-checked",
+        "registry/formats/avro_checks.py",
+        "        if rule is not None and type(data[1]) is not rule.fits:\n",
+        "        if False:\n",
+        '("int", 3.7) in a union is written as 3.',
+        f"{_UNCHANGED}::test_a_value_that_would_be_another_one",
+    ),
+    _mutant(
+        "first-reference-with-that-end",
+        "registry/formats/json_schema.py",
+        "resources[max(found, key=len)]",
+        "resources[found[0]]",
+        "Objects are checked against the schema of another reference, and right ones become dead letters.",
+        "tests/registry/test_json.py::test_references",
+    ),
+    _mutant(
         "dead-server-is-asked-again",
         "registry/asking/conversation.py",
         "                self._at = _next(at, rested, now + pause)\n",

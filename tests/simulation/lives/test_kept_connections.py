@@ -161,7 +161,7 @@ def test_a_coordinator_beside_a_sender_has_a_successor_of_its_own(seed: int) -> 
 
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_a_producer_is_ready_while_its_connections_work(brokers: int) -> None:
-    """A wrong new password is told as a problem, and each record is written."""
+    """A wrong new password is one of the problems, and each record is written."""
 
     async def play(world: World) -> None:
         producer = patient_producer(world, delivery_timeout_ms=DEADLINE_MS)
