@@ -227,6 +227,39 @@ async def test_a_rotation_is_not_forgotten_for_a_broker_that_is_back(brokers: Br
     assert brokers.replaced.take(broker(1)) in brokers.open
 
 
+async def test_an_attempt_at_a_former_place_is_not_given_up(brokers: Brokers) -> None:
+    """It may have presented the credentials. What it opens there is left, as the broker is elsewhere by then."""
+    first, second = brokers.open
+    brokers.replaced.lead_to(first, broker(7))
+    await turns(1)
+    assert brokers.dialed == [7]
+    brokers.replaced.lead_to(first, broker(8))
+    await turns(10)
+    assert brokers.dialed == [7, 8]
+    assert first.closed
+    endpoint, successor = brokers.replaced.take_for(first) or (None, None)
+    assert endpoint == broker(8)
+    assert list(brokers.open) == [second, successor]
+    assert not brokers.replaced._moving
+    assert not brokers.replaced._targets
+
+
+async def test_a_successor_is_that_of_its_connection_wherever_it_leads(brokers: Brokers) -> None:
+    """The broker is where it was again, while the connection that is left waits for its last answers."""
+    first, _ = brokers.open
+    first.departure.leave_when_answered.side_effect = None
+    brokers.replaced.lead_to(first, broker(7))
+    await turns(5)
+    first.gate.is_retired = True
+    brokers.replaced.lead_to(first, broker(1))
+    await turns(5)
+    assert brokers.dialed == [7]
+    endpoint, successor = brokers.replaced.take_for(first) or (None, None)
+    assert endpoint == broker(7)
+    assert successor in brokers.open
+    assert brokers.replaced.take_for(first) is None
+
+
 async def test_brokers_that_have_moved_wait_for_no_other(brokers: Brokers) -> None:
     """One is advertised at a place that does not answer, and another one may be dialed at once."""
     first, second = brokers.open

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
@@ -167,18 +166,18 @@ class Control:
             former.departure.leave_when_answered()
         self.address = endpoint.address
         self._is_to_change = False
-        connection.add_close_callback(partial(self._closed, endpoint))
+        connection.add_close_callback(self._closed)
         self.history.connected(connection)
         self.contact.made(connection, ", for metadata")
         if self.on_connected is not None:
             self.on_connected(connection)
 
-    def _closed(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
+    def _closed(self, connection: Connection) -> None:
         if self.connection is connection and connection.ending is Ending.LEFT:
             # It may have been left for another one: no other broker may accept a connection when the next answer is needed.
-            successor = self.session.addresses.successor_for(endpoint)
+            successor = self.session.addresses.successor_of(connection)
             if successor is not None:
-                self._use(endpoint, successor)
+                self._use(*successor)
 
     def _worth_trying(self) -> list[BrokerEndpoint]:
         """All brokers that may be dialed now; without any, the first that may be dialed again."""

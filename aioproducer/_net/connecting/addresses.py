@@ -293,9 +293,9 @@ class Addresses:
         if connection in self._open:
             self._replacement.lead_to(connection, endpoint)
 
-    def successor_for(self, endpoint: BrokerEndpoint) -> Connection | None:
-        """The connection that was opened in place of one to this endpoint, for the user of that one."""
-        return self._replacement.take(endpoint)
+    def successor_of(self, connection: Connection) -> tuple[BrokerEndpoint, Connection] | None:
+        """The connection that was opened in place of this one, for its user, and where it leads."""
+        return self._replacement.take_for(connection)
 
     def leads_to(self, connection: Connection, endpoint: BrokerEndpoint) -> bool:
         """Whether a connection was opened to this address."""

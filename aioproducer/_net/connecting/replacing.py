@@ -26,6 +26,8 @@ __all__ = ["Replacement"]
 # The user of a connection takes its successor at once, unless it has nothing to send.
 _TAKEN_WITHIN: Final = 1.0
 _PAUSE: Final = Backoff(1.0, 30.0)
+# Seconds behind an attempt at a new place, also where the settings ask for none.
+_LEAST_PAUSE: Final = 0.05
 # No event says that an attempt of another caller was cancelled.
 _LOOK_AGAIN: Final = 1.0
 
@@ -70,8 +72,9 @@ class Replacement:
         self._log = log
         # The connections that were opened with former settings, the next one first.
         self._former: list[Connection] = []
-        # The tasks for connections whose brokers have moved, with the present endpoints.
-        self._moving: dict[Connection, tuple[BrokerEndpoint, asyncio.Task[None]]] = {}
+        # The tasks for connections whose brokers have moved, and their present endpoints.
+        self._moving: dict[Connection, asyncio.Task[None]] = {}
+        self._targets: dict[Connection, BrokerEndpoint] = {}
         # The open connections without a user, by those that they replace. A broker may have several: of a sender, of a
         # coordinator, and for metadata.
         self._successors: dict[Connection, _Successor] = {}
@@ -96,15 +99,17 @@ class Replacement:
 
     def lead_to(self, connection: Connection, endpoint: BrokerEndpoint) -> None:
         """The broker of a connection has this endpoint now: replace the connection if it leads elsewhere. Returns at once."""
-        present, task = self._moving.pop(connection, (self._open[connection], None))
-        if task is not None and present.address == endpoint.address:
-            self._moving[connection] = present, task
-            return
-        if task is not None:
-            task.cancel()
-        if self._open[connection].address != endpoint.address:
-            moving = self._loop.create_task(self._move(connection, endpoint), name="aioproducer moved broker")
-            self._moving[connection] = endpoint, moving
+        # An attempt that goes on is not given up: it may have presented the credentials.
+        self._targets[connection] = endpoint
+        if connection not in self._moving and not self._has_arrived(connection):
+            moving = self._loop.create_task(self._move(connection), name="aioproducer moved broker")
+            self._moving[connection] = moving
+        elif connection not in self._moving:
+            del self._targets[connection]
+
+    def _has_arrived(self, connection: Connection) -> bool:
+        is_in_use = connection in self._open and not connection.gate.is_retired
+        return not is_in_use or self._open[connection].address == self._targets[connection].address
 
     def opened(self, connection: Connection, changes: int) -> None:
         """A connection was opened. `changes`: those at its start; it is replaced as well if one came since."""
@@ -123,6 +128,16 @@ class Replacement:
                     return successor.connection
         return None
 
+    def take_for(self, former: Connection) -> tuple[BrokerEndpoint, Connection] | None:
+        """The successor of this connection with its endpoint: it belongs to the caller. The broker may have moved meanwhile."""
+        if former not in self._successors:
+            return None
+        successor = self._forget(former)
+        self.note()
+        return (
+            (successor.endpoint, successor.connection) if successor.connection.gate.takes_requests else None
+        )
+
     def note(self) -> None:
         """A connection was opened or taken, has ended, or could not be opened."""
         self._changed.set()
@@ -134,7 +149,7 @@ class Replacement:
             return
         if self._task is not None:
             self._task.cancel()
-        for _, task in self._moving.values():
+        for task in self._moving.values():
             task.cancel()
         for former in list(self._successors):
             self._forget(former)
@@ -194,18 +209,24 @@ class Replacement:
 
     # -- brokers that have moved
 
-    async def _move(self, former: Connection, endpoint: BrokerEndpoint) -> None:
-        while not former.closed:
+    async def _move(self, former: Connection) -> None:
+        while not self._has_arrived(former):
+            endpoint = self._targets[former]
             try:
                 successor = await self._dial(endpoint)
             except StateError:
                 break  # the producer was closed
             except KafkaError:
-                continue  # the next attempt waits for the pause of its address
+                # The next attempt waits for the pause of its address, too.
+                await anyio.sleep(_LEAST_PAUSE)
+                continue
+            if endpoint.address != self._targets[former].address:
+                successor.departure.leave()
+                continue
             self._keep(former, endpoint, successor)
             former.departure.leave_when_answered()
             break
-        self._moving.pop(former, None)
+        del self._moving[former], self._targets[former]
 
     # -- successors
 

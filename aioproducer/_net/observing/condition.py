@@ -43,13 +43,11 @@ def health_of(
     now = engine.loop.time()
     tally = engine.tally
     nodes = engine.view.brokers.nodes
-    # A connection that is open is of use, also where no other one can be opened.
-    connected = engine.addresses.connected()
     unreachable = [
         node
         for node in nodes
         if engine.addresses.trouble_at(node.host, node.port) is not None
-        and (node.host, node.port) not in connected
+        and not _takes_records(engine, node.id)
     ]
     oldest = oldest_unacked(engine, intake, now)
     is_served = len(unreachable) < len(nodes) and not _is_fenced(engine) and unusable is None
@@ -116,20 +114,25 @@ def _problems(
 def _brokers_out_of_reach(engine: Engine, now: float) -> Iterator[str]:
     """The known brokers, the longest out of reach first; without any, the bootstrap servers."""
     nodes = engine.view.brokers.nodes
-    named = {
-        (node.host, node.port): f"broker {node.id} ({address_text(node.host, node.port)})" for node in nodes
+    named: dict[tuple[str, int], tuple[int | None, str]] = {
+        (node.host, node.port): (node.id, f"broker {node.id} ({address_text(node.host, node.port)})")
+        for node in nodes
+    } or {
+        (host, port): (None, f"bootstrap server {address_text(host, port)}")
+        for host, port in engine.config.bootstrap_servers
     }
-    if not named:
-        named = {
-            (host, port): f"bootstrap server {address_text(host, port)}"
-            for host, port in engine.config.bootstrap_servers
-        }
-    connected = engine.addresses.connected()
-    found = ((engine.addresses.trouble_at(*place), name, place in connected) for place, name in named.items())
-    troubles = [(*trouble, name, is_open) for trouble, name, is_open in found if trouble is not None]
-    for since, error, name, is_open in sorted(troubles, key=lambda trouble: trouble[0]):
-        state = "lets no further connection be opened" if is_open else "unreachable"
+    found = ((engine.addresses.trouble_at(*place), *who) for place, who in named.items())
+    troubles = [(*trouble, node, name) for trouble, node, name in found if trouble is not None]
+    for since, error, node, name in sorted(troubles, key=lambda trouble: trouble[0]):
+        state = "lets no further connection be opened" if _takes_records(engine, node) else "unreachable"
         yield f"{name} {state} for {_seconds(now - since)}: {_reason(error)}"
+
+
+def _takes_records(engine: Engine, node: int | None) -> bool:
+    """Whether a connection for records is open to this broker: it is of use, also where no other one can be opened."""
+    sender = None if node is None else engine.senders.get(node)
+    link = None if sender is None else sender.link
+    return link is not None and not link.connection.closed
 
 
 def _partitions_without_leader(engine: Engine) -> Iterator[str]:

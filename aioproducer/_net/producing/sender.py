@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -178,15 +177,14 @@ class Sender:
     async def _connect(self) -> None:
         self._note_attempt()
         try:
-            endpoint = self._endpoint_of(await self._node())
-            connection = await self._dialed(endpoint)
+            connection = await self._dialed(self._endpoint_of(await self._node()))
         except KafkaError as error:
             self.history.failed(error)
             self.queue.trouble = error
             self.contact.failed()
             self.brokers.unreachable(self.node_id, error)
         else:
-            self._connected(connection, endpoint)
+            self._connected(connection)
 
     async def _dialed(self, endpoint: BrokerEndpoint) -> Connection:
         if not self.addresses.is_refused(endpoint.address):
@@ -217,39 +215,33 @@ class Sender:
             raise BrokerUnavailableError("the broker is no longer in the metadata", broker=self.node_id)
         return node
 
-    def _connected(self, connection: Connection, endpoint: BrokerEndpoint) -> None:
+    def _connected(self, connection: Connection) -> None:
         self.queue.trouble = None
         self.history.connected(connection)
         self.contact.made(connection)
         self.link = Link.over(connection, self.config.max_in_flight_requests_per_connection)
         # The broker may have moved again during the dialing.
         self.look_at_address()
-        connection.add_close_callback(partial(self._closed, endpoint))
+        connection.add_close_callback(self._closed)
         self.brokers.reachable(self.node_id)
 
-    def _closed(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
+    def _closed(self, connection: Connection) -> None:
         link = self.link
         if link is None or link.connection is not connection:
             return
         self.link = None
         if connection.ending is Ending.LEFT:
-            self._take_successor(endpoint)
+            self._take_successor(connection)
             return
         reason = self.queue.trouble = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
         if connection.ending is Ending.GIVEN_UP:
             self.brokers.unreachable(self.node_id, reason)
 
-    def _take_successor(self, former: BrokerEndpoint) -> None:
+    def _take_successor(self, former: Connection) -> None:
         """Go on with the connection that was opened in place of the one that is left, also without a record: it may be needed."""
-        node = self.view.brokers.node(self.node_id)
-        if node is None:
-            return
-        # A broker that has moved may be reached only where it was.
-        for endpoint in (self._endpoint_of(node), former):
-            successor = self.addresses.successor_for(endpoint)
-            if successor is not None:
-                self._connected(successor, endpoint)
-                return
+        successor = self.addresses.successor_of(former)
+        if successor is not None:
+            self._connected(successor[1])
 
     def close(self) -> None:
         """Close the connection, if there is one, without counting it as a fault of the broker."""

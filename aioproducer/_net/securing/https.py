@@ -90,8 +90,9 @@ async def _connected(
                 streams = await asyncio.open_connection(
                     address, url.port, ssl=context, server_hostname=url.host.removesuffix("."), limit=LARGEST
                 )
-        except OSError:  # TimeoutError too
-            if left == 1:
+        except OSError as error:  # TimeoutError too
+            # It says more than an address that cannot be reached.
+            if left == 1 or isinstance(error, ssl.SSLCertVerificationError):
                 raise
         else:
             route.address = address

@@ -92,6 +92,8 @@ class _OwnContext:
         self._log = log
         self._thread = OneThread()
         self._context: ssl.SSLContext | None = None
+        # What the newest call gave. It is set in another thread.
+        self._late: Any = None
         self._risks = ""
         self._problem = ""
 
@@ -103,7 +105,14 @@ class _OwnContext:
             if self._context is None:
                 raise
             self._warn(str(error))
+            # That of a call which was not waited for.
+            if isinstance(self._late, ssl.SSLContext) and self._late.protocol is not ssl.PROTOCOL_TLS_SERVER:
+                self._context = self._late
             return self._context
+
+    def _call(self, source: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+        self._late = context = source()
+        return context
 
     async def reload(self) -> None:
         """Ask for the context again; ConfigurationError leaves the present one in use."""
@@ -116,7 +125,7 @@ class _OwnContext:
         else:
             given = Given(problem=f"gave nothing within {limit:g} s")
             with anyio.move_on_after(limit):
-                given = await call_in_one_thread(self._thread, source)
+                given = await call_in_one_thread(self._thread, partial(self._call, source))
         if not isinstance(given.value, ssl.SSLContext):
             why = given.problem or f"gave {type(given.value).__name__}, not ssl.SSLContext"
             raise ConfigurationError(f"ssl_context: the callable {why}")
