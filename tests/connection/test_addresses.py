@@ -19,6 +19,7 @@ from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRespons
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import BrokerUnavailableError
 from tests.connection.peer import Peer, Wire, framed
+from tests.net.support import until
 from tests.ports import unused_port
 
 Listen: TypeAlias = Callable[..., Awaitable[Peer]]
@@ -123,8 +124,9 @@ async def test_connections_that_are_replaced_have_their_answers_first(listen: Li
     await asyncio.sleep(0)
     ended = asyncio.Event()
     connection.add_close_callback(lambda _: ended.set())
-    addresses.leave_all(but_for=None)
-    assert not connection.gate.takes_requests
+    addresses.renew_all(but_for=None)
+    assert connection.gate.takes_requests
+    await until(lambda: not connection.gate.takes_requests)
     released.set()
     async with asyncio.timeout(30):
         assert (await request).brokers == []

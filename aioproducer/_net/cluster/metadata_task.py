@@ -157,8 +157,8 @@ class Cluster:
                 return
         self.log.warning("no broker of the last metadata is usable: starting again from bootstrap_servers")
         self.view.rebootstrapped()
-        # A broker may still answer, so that nothing is sent twice or of unknown outcome.
-        self.session.addresses.leave_all(but_for=self.session.control.connection)
+        # What listens at their addresses may have changed.
+        self.session.addresses.renew_all(but_for=self.session.control.connection)
 
     def _drop_idle(self, now: float) -> None:
         for topic in self.machines.accumulator.cluster.topics.values():

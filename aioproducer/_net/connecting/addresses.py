@@ -282,11 +282,9 @@ class Addresses:
         if attempt.has_begun or is_final:
             self.unaccepted.add(address)
 
-    def leave_all(self, but_for: Connection | None) -> None:
-        """Close each other open connection after its answers; its user dials another one."""
-        for connection in list(self._open):
-            if connection is not but_for:
-                connection.departure.leave_when_answered()
+    def renew_all(self, but_for: Connection | None) -> None:
+        """Open another connection in place of each other one, which is left then; returns at once."""
+        self._replacement.renew(but_for)
 
     def lead_to(self, connection: Connection, endpoint: BrokerEndpoint) -> None:
         """The broker of this connection has this endpoint now: `dial()` gives a connection to it when that is open."""

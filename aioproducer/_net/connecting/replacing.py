@@ -90,10 +90,15 @@ class Replacement:
 
     def begin(self) -> None:
         """The settings have changed: replace all connections that are open now. Returns at once, and may be called again."""
+        self._is_to_tell = True
+        self.renew(None)
+
+    def renew(self, but_for: Connection | None) -> None:
+        """Replace each other connection that is open now. Returns at once."""
         self.changes += 1
-        self._failures, self._not_before, self._is_to_tell = 0, -math.inf, True
+        self._failures, self._not_before = 0, -math.inf
+        in_use = (each for each in self._open if each is not but_for and not each.gate.is_retired)
         # The newest used one first: it shows soonest whether brokers accept the new settings where they are needed.
-        in_use = (connection for connection in self._open if not connection.gate.is_retired)
         self._former = sorted(in_use, key=attrgetter("last_used"), reverse=True)
         self._go_on()
 

@@ -751,8 +751,8 @@ SECURITY: Final = (
     _mutant(
         "successor-of-one-that-was-left",
         "_net/connecting/replacing.py",
-        "for connection in self._open if not connection.gate.is_retired)",
-        "for connection in self._open)",
+        " and not each.gate.is_retired)",
+        ")",
         "A connection that waits for its last answers gets a successor that nothing needs, with the password presented again.",
         "tests/connection/test_replacing.py::test_a_connection_that_was_left_gets_no_successor",
     ),

@@ -296,6 +296,31 @@ def test_a_broker_that_asks_for_a_new_beginning_while_the_user_is_away() -> None
 
 
 @pytest.mark.parametrize("why", ["asked for", "no metadata for five minutes"])
+def test_a_new_beginning_while_one_broker_alone_lets_connections_be_opened(why: str) -> None:
+    """The others serve their open connections, which are kept until there is another one in their place."""
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, metadata_max_age_ms=20_000, delivery_timeout_ms=DEADLINE_MS)
+        places = await at_work(world, producer, 4)
+        control = producer._engine.control.address[1]
+        others = [one for one in places if world.port(one) != control]
+        for broker in others:
+            await world.kafka.faults.refuse_connections(broker)
+        former = [link for broker in others for link in world.network.links(world.port(broker))]
+        if why == "asked for":
+            world.kafka.faults.alter(lambda answer: answer._replace(error_code=129), api="Metadata")
+        else:
+            world.kafka.faults.error("UNKNOWN_SERVER_ERROR", api="Metadata", times=None)
+        await asyncio.gather(*await send_for(world, producer, places.values(), 500))
+        assert not any(link.client.gone for link in former)
+        await admit(world)
+        await send_for(world, producer, places.values(), 60)
+        assert all(link.client.gone for link in former)
+
+    simulate(play, 1, access=access(), brokers=4, history=100_000)
+
+
+@pytest.mark.parametrize("why", ["asked for", "no metadata for five minutes"])
 def test_a_new_beginning_at_a_broker_that_accepts_while_others_refuse(why: str) -> None:
     """One bootstrap server accepts the user, and the others serve their open connections: these stay."""
 
