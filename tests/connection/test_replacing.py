@@ -260,6 +260,19 @@ async def test_a_successor_is_that_of_its_connection_wherever_it_leads(brokers: 
     assert brokers.replaced.take_for(first) is None
 
 
+async def test_a_broker_that_moves_while_the_settings_change(brokers: Brokers) -> None:
+    """Its connection, which waits for its last answers, has one successor: the other one is closed."""
+    first, second = brokers.open
+    first.departure.leave_when_answered.side_effect = None
+    brokers.replaced.begin()
+    brokers.replaced.lead_to(first, broker(7))
+    await turns(10)
+    assert set(brokers.dialed[:2]) == {1, 7}
+    _, successor = brokers.replaced.take_for(first) or (None, None)
+    assert set(brokers.open) == {first, second, successor}
+    assert brokers.replaced.take_for(first) is None
+
+
 async def test_brokers_that_have_moved_wait_for_no_other(brokers: Brokers) -> None:
     """One is advertised at a place that does not answer, and another one may be dialed at once."""
     first, second = brokers.open

@@ -97,9 +97,9 @@ class Replacement:
         """Replace each other connection that is open now. Returns at once."""
         self.changes += 1
         self._failures, self._not_before = 0, -math.inf
-        in_use = (each for each in self._open if each is not but_for and not each.gate.is_retired)
+        others = (each for each in self._open if each is not but_for)
         # The newest used one first: it shows soonest whether brokers accept the new settings where they are needed.
-        self._former = sorted(in_use, key=attrgetter("last_used"), reverse=True)
+        self._former = sorted(others, key=attrgetter("last_used"), reverse=True)
         self._go_on()
 
     def lead_to(self, connection: Connection, endpoint: BrokerEndpoint) -> None:
@@ -175,7 +175,7 @@ class Replacement:
                 await self._replace(former)
 
     def _next(self) -> Connection | None:
-        self._former = [each for each in self._former if not each.closed]
+        self._former = [each for each in self._former if not (each.closed or each.gate.is_retired)]
         return min(self._former, key=self._may_be_replaced_at, default=None)
 
     def _may_be_replaced_at(self, connection: Connection) -> float:
@@ -231,11 +231,15 @@ class Replacement:
             self._keep(former, endpoint, successor)
             former.departure.leave_when_answered()
             break
-        del self._moving[former], self._targets[former]
+        self._moving.pop(former, None)
+        self._targets.pop(former, None)
 
     # -- successors
 
     def _keep(self, former: Connection, endpoint: BrokerEndpoint, successor: Connection) -> None:
+        if former in self._successors:
+            # Its broker has moved while the settings changed.
+            self._close_unused(former)
         has_limit = self._max_idle > 0
         timer = self._loop.call_later(self._max_idle, self._close_unused, former) if has_limit else None
         self._successors[former] = _Successor(endpoint, successor, timer)

@@ -751,8 +751,8 @@ SECURITY: Final = (
     _mutant(
         "successor-of-one-that-was-left",
         "_net/connecting/replacing.py",
-        " and not each.gate.is_retired)",
-        ")",
+        "if not (each.closed or each.gate.is_retired)]",
+        "if not each.closed]",
         "A connection that waits for its last answers gets a successor that nothing needs, with the password presented again.",
         "tests/connection/test_replacing.py::test_a_connection_that_was_left_gets_no_successor",
     ),
