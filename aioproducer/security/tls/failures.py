@@ -9,8 +9,8 @@ from aioproducer.errors import AuthenticationError, KafkaError, ProtocolError
 
 __all__ = ["tls_failure"]
 
-# By X509_V_ERR_*, with {name} for the name that was dialed.
 _LEVEL: Final = ": issue a new one, or set an ssl_context whose ciphers end with @SECLEVEL=1"
+# By X509_V_ERR_*, with {name} for the name that was dialed.
 _CERTIFICATES: Final[Mapping[int, str]] = {
     9: "the certificate of the broker is not valid yet: check the clocks of both sides",
     10: "the certificate of the broker, or of its authority, has expired: renew it",
@@ -23,7 +23,7 @@ _CERTIFICATES: Final[Mapping[int, str]] = {
     26: "the certificate of the broker is not for servers: issue one for server authentication",
     66: f"the key of the certificate of the broker is too short{_LEVEL}",
     67: f"the key of the authority of the broker is too short{_LEVEL}",
-    68: f"the signature of the certificate of the broker is too weak{_LEVEL}",
+    68: "the signature of the certificate of the broker, or of its authority, is too weak: issue a new one",
     62: "the certificate of the broker is not for the host name {name}: it needs the name that the broker advertises",
     64: "the certificate of the broker is not for the address {name}: it needs the address that the broker advertises",
 }
