@@ -85,16 +85,17 @@ def main() -> None:
             count = asked.bytes // size
             df = _rows(spark, size, count, keyed=keyed)
             for shape in group:
-                print(_row(shape, _contest(df, kafka, shape, count, asked.rounds)), flush=True)
+                print(row_of(shape, _contest(df, kafka, shape, count, asked.rounds)), flush=True)
             df.unpersist()
 
 
-def _row(shape: Shape, found: dict[str, list[Write]]) -> str:
+def row_of(what: object, found: dict[str, list[Write]]) -> str:
+    """A row of the table of rates and processor time, and this sink beside the connector."""
     rates = {name: median(write.rate for write in writes) for name, writes in found.items()}
     cpu = {name: median(write.cpu_micros for write in writes) for name, writes in found.items()}
     cells = [f"{rates[name]:,.0f}" for name in NAMES] + [f"{cpu[name]:.2f}" for name in NAMES]
     cells += [f"{rates[OURS] / rates[CONNECTOR]:.2f}", f"{cpu[OURS] / cpu[CONNECTOR]:.2f}"]
-    return f"| {shape} | {' | '.join(cells)} |"
+    return f"| {what} | {' | '.join(cells)} |"
 
 
 def _contest(

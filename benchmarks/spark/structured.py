@@ -16,15 +16,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.registry import Registry, Schema
 from aioproducer.testing import EmbeddedRegistry
 from benchmarks.report import machine
-from benchmarks.spark.batches import CONNECTOR, ENTRANTS, EXACTLY, OURS, check_count
+from benchmarks.spark.batches import CONNECTOR, ENTRANTS, check_count
 from benchmarks.spark.session import session
-from benchmarks.spark.shapes import TASKS, Write, measured
+from benchmarks.spark.shapes import NAMES, TASKS, Write, measured, row_of
 from tools.kafka_cluster import KafkaCluster
 from tools.spark_jars import avro_jar
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 PARTITIONS: Final = 4
-NAMES: Final = (OURS, EXACTLY, CONNECTOR)
 FORMATS: Final = ("json", "avro")
 SUBJECT: Final = "rows"
 MICROS: Final = {"type": "long", "logicalType": "timestamp-micros"}
@@ -84,7 +82,7 @@ def main() -> None:
                     write = _write(df, kafka, name, form, url, asked.rows)
                     if number:
                         found[name].append(write)
-            print(_row(form, found), flush=True)
+            print(row_of(form, found), flush=True)
 
 
 def _write(df: DataFrame, kafka: KafkaCluster, name: str, form: str, url: str, count: int) -> Write:
@@ -109,14 +107,6 @@ def _encoded(df: DataFrame, form: str) -> Column:
 
     row = struct(*df.columns)
     return to_json(row) if form == "json" else to_avro(row, schema())
-
-
-def _row(form: str, found: dict[str, list[Write]]) -> str:
-    rates = {name: median(write.rate for write in writes) for name, writes in found.items()}
-    cpu = {name: median(write.cpu_micros for write in writes) for name, writes in found.items()}
-    cells = [f"{rates[name]:,.0f}" for name in NAMES] + [f"{cpu[name]:.2f}" for name in NAMES]
-    cells += [f"{rates[OURS] / rates[CONNECTOR]:.2f}", f"{cpu[OURS] / cpu[CONNECTOR]:.2f}"]
-    return f"| {form} | {' | '.join(cells)} |"
 
 
 @contextmanager

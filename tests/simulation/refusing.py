@@ -41,6 +41,22 @@ async def at_work(world: World, producer: Any, brokers: int) -> dict[int, int]:
     return places
 
 
+async def clerk(world: World, **settings: Any) -> Any:
+    """A transactional producer that is started, and a topic of three partitions."""
+    world.kafka.create_topic(TOPIC, 3)
+    world.forgotten.add(TOPIC)  # the ledger knows no transactions
+    producer = patient_producer(world, transactional_id="clerk", transaction_timeout_ms=600_000, **settings)
+    await producer.start()
+    return producer
+
+
+async def transact(producer: Any, partitions: Any = range(3)) -> None:
+    """A transaction with a record to each of these partitions."""
+    async with producer.transaction():
+        for partition in partitions:
+            await producer.send(TOPIC, b"x", partition=partition)
+
+
 def patient_producer(world: World, **settings: Any) -> Any:
     """A producer whose records and connections have the time limits of Java."""
     patience = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from aioproducer.secret import Secret, is_unicode
+
 __all__ = ["extension_problem", "user_name_problem"]
 
 _EXTENSION_KEY = re.compile(r"[A-Za-z]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
 
 
@@ -18,7 +19,7 @@ def user_name_problem(name: str) -> str | None:
         return "is empty"
     if _CONTROL.search(name):
         return "has a control character"
-    return "cannot be encoded as UTF-8" if _SURROGATE.search(name) else None
+    return None if is_unicode(Secret(name)) else "cannot be encoded as UTF-8"
 
 
 def extension_problem(name: str, value: str) -> str | None:

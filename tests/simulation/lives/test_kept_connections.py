@@ -12,11 +12,13 @@ from tests.simulation.access import USER, Access
 from tests.simulation.refusing import (
     TOPIC,
     at_work,
+    clerk,
     leaders,
     links_to_all,
     patient_producer,
     recover,
     send_to_each,
+    transact,
 )
 from tests.simulation.world import World, simulate
 
@@ -133,18 +135,10 @@ def test_a_coordinator_beside_a_sender_has_a_successor_of_its_own(seed: int) -> 
     """Both are at one broker, and rest; then no other connection can be opened, and the next transaction has all it needs."""
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 3)
-        world.forgotten.add(TOPIC)  # the ledger knows no transactions
-        producer = patient_producer(world, transactional_id="clerk", transaction_timeout_ms=600_000)
-        await producer.start()
+        producer = await clerk(world)
         world.kafka.faults.move_coordinator("clerk", 3)
 
-        async def transact() -> None:
-            async with producer.transaction():
-                for partition in range(3):
-                    await producer.send(TOPIC, b"x", partition=partition)
-
-        await transact()
+        await transact(producer)
         for _ in range(3):
             opened = producer.health().connected_brokers, len(links_to_all(world, 3))
             producer.set_credentials(password="first")
@@ -152,7 +146,7 @@ def test_a_coordinator_beside_a_sender_has_a_successor_of_its_own(seed: int) -> 
             assert (producer.health().connected_brokers, len(links_to_all(world, 3))) == opened
         await admit_none(world, "refused")
         began = world.now
-        await transact()
+        await transact(producer)
         assert world.now - began < 5.0
         await admit(world)
 
@@ -351,22 +345,13 @@ def test_a_coordinator_that_is_found_where_it_was(api: str, code: str) -> None:
 
     async def play(world: World) -> None:
         world.kafka.set_transaction_version(1)
-        world.kafka.create_topic(TOPIC, 3)
-        world.forgotten.add(TOPIC)  # the ledger knows no transactions
-        producer = patient_producer(world, transactional_id="clerk", transaction_timeout_ms=600_000)
-        await producer.start()
-
-        async def transact() -> None:
-            async with producer.transaction():
-                for partition in range(3):
-                    await producer.send(TOPIC, b"x", partition=partition)
-
-        await transact()
+        producer = await clerk(world)
+        await transact(producer)
         former = links_to_all(world, 3)
         await admit_none(world, "refused")
         world.kafka.faults.error(code, api=api)
         began = world.now
-        await transact()
+        await transact(producer)
         assert world.now - began < 5.0
         assert not any(link.client.gone for link in former)
         await admit(world)
@@ -378,26 +363,17 @@ def test_a_coordinator_that_is_found_at_the_second_attempt() -> None:
     """It lets no new connection through, and the first question for it gets no answer."""
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 3)
-        world.forgotten.add(TOPIC)  # the ledger knows no transactions
-        producer = patient_producer(world, transactional_id="clerk", transaction_timeout_ms=600_000)
-        await producer.start()
-
-        async def transact() -> None:
-            async with producer.transaction():
-                for partition in range(3):
-                    await producer.send(TOPIC, b"x", partition=partition)
-
-        await transact()
+        producer = await clerk(world)
+        await transact(producer)
         control = producer._engine.control.address[1]
         coordinator = next(one for one in range(1, 4) if world.port(one) != control)
         world.kafka.faults.move_coordinator("clerk", coordinator)
-        await transact()
+        await transact(producer)
         await world.kafka.faults.refuse_connections(coordinator)
         world.kafka.faults.error("NOT_COORDINATOR", api="EndTxn")
         cut = world.kafka.faults.cut(api="FindCoordinator", before=True)
         began = world.now
-        await transact()
+        await transact(producer)
         assert cut.hits == 1
         assert world.now - began < 5.0
         await admit(world)
@@ -409,24 +385,15 @@ def test_a_commit_that_is_given_up_keeps_an_idle_coordinator() -> None:
     """It waits for a record of a lost broker, and the coordinator for nothing: init_transactions() ends it at once."""
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 3)
-        world.forgotten.add(TOPIC)  # the ledger knows no transactions
-        producer = patient_producer(world, transactional_id="clerk", transaction_timeout_ms=600_000)
-        await producer.start()
+        producer = await clerk(world)
         world.kafka.faults.move_coordinator("clerk", 1)
         places = leaders(world, 3)
-
-        async def transact() -> None:
-            async with producer.transaction():
-                for partition in places.values():
-                    await producer.send(TOPIC, b"x", partition=partition)
-
-        await transact()
+        await transact(producer, places.values())
         await admit_none(world, "refused")
         world.kafka.faults.drop_connections(3)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(5.0):
-                await transact()
+                await transact(producer, places.values())
         began = world.now
         await producer.init_transactions()
         assert world.now - began < 5.0

@@ -18,11 +18,13 @@ from tests.simulation.refusing import (
     TOPIC,
     at_work,
     authentications,
+    clerk,
     leaders,
     links_to_all,
     patient_producer,
     recover,
     send_to_each,
+    transact,
 )
 from tests.simulation.world import World, simulate
 
@@ -128,24 +130,15 @@ def test_a_coordinator_that_moves_away_from_a_broker_that_refuses(seed: int) -> 
     access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 3)
-        world.forgotten.add(TOPIC)  # the ledger knows no transactions
-        producer = patient_producer(world, transactional_id="mover", transaction_timeout_ms=600_000)
-        await producer.start()
-        world.kafka.faults.move_coordinator("mover", 3)
-
-        async def transact() -> None:
-            async with producer.transaction():
-                for broker, partition in leaders(world, 3).items():
-                    if broker != 3:
-                        await producer.send(TOPIC, b"x", partition=partition)
-
-        await transact()
+        producer = await clerk(world)
+        world.kafka.faults.move_coordinator("clerk", 3)
+        others = [partition for broker, partition in leaders(world, 3).items() if broker != 3]
+        await transact(producer, others)
         world.kafka.faults.sasl(1, broker=3, times=None)
         world.kafka.faults.drop_connections(3)
-        waiting = asyncio.create_task(transact())
+        waiting = asyncio.create_task(transact(producer, others))
         await asyncio.sleep(60.0)
-        world.kafka.faults.move_coordinator("mover", 1)
+        world.kafka.faults.move_coordinator("clerk", 1)
         began = world.now
         await waiting
         assert world.now - began < 5.0
@@ -236,16 +229,11 @@ def test_the_connection_to_a_coordinator_is_replaced_by_one_other() -> None:
     access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
 
     async def play(world: World) -> None:
-        world.kafka.create_topic(TOPIC, 3)
-        world.forgotten.add(TOPIC)  # the ledger knows no transactions
-        producer = patient_producer(world, transactional_id="clerk")
-        await producer.start()
+        producer = await clerk(world)
         world.kafka.faults.move_coordinator("clerk", 3)
+        others = [partition for broker, partition in leaders(world, 3).items() if broker != 3]
         for change in range(3):
-            async with producer.transaction():
-                for broker, partition in leaders(world, 3).items():
-                    if broker != 3:
-                        await producer.send(TOPIC, b"x", partition=partition)
+            await transact(producer, others)
             if change == 0:
                 dialed, former = len(world.network.dials), links_to_all(world, 3)
                 producer.set_credentials(password="first")
