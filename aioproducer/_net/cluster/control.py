@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 import math
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 FINAL = (AuthenticationError, ConfigurationError)
 # Seconds between two changes of the broker while others refuse: each new connection presents the credentials again.
 _CHANGE_EVERY: Final = 30.0
+# Seconds that a request waits for another broker, while the present one would answer it.
+_CHANGE_WITHIN: Final = 0.2
 
 Response = TypeVar("Response", bound="tuple[Any, ...]")
 
@@ -65,6 +68,7 @@ class Control:
         # The present broker is to be left as soon as another one accepts a connection.
         self._is_to_change = False
         self._changed_at = -math.inf
+        self._changing: asyncio.Task[None] | None = None
         self._failure: KafkaError | None = None
 
     @property
@@ -98,6 +102,7 @@ class Control:
         """The connection, opened if there is none; raises the error of the last broker that was tried."""
         former = self._failure
         async with self.dialing:
+            self._take_successor()
             if self.is_connected:
                 await self._leave_a_poor_one()
             # The present one may have been closed meanwhile.
@@ -105,20 +110,29 @@ class Control:
                 if self._failure is not None and self._failure is not former:
                     raise copy.copy(self._failure)
                 try:
-                    await self._dial_one(self._worth_trying())
+                    self._use(*await self._dial_one(self._worth_trying()))
                 except KafkaError as error:
                     self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
                     raise
             assert self.connection is not None  # noqa: S101  # for type checkers
             return self.connection
 
+    def _take_successor(self) -> None:
+        """Go on with the connection that was opened in place of the present one: no other broker may accept one."""
+        former = self.connection
+        if former is not None and not former.gate.takes_requests:
+            successor = self.session.addresses.successor_of(former)
+            if successor is not None:
+                self._use(*successor)
+
     async def _leave_a_poor_one(self) -> None:
         """Open another connection where the present one is late or did not help; it is left last, as there may be no other."""
-        with contextlib.suppress(KafkaError):
-            if self._is_late():
-                await self._dial_one(self._worth_trying())
-            elif self._is_to_change:
-                await self._change()
+        if self._is_late():
+            with contextlib.suppress(KafkaError):
+                self._use(*await self._dial_one(self._worth_trying()))
+            return
+        if self._is_to_change and self._changing is None:
+            await self._change()
 
     def _is_late(self) -> bool:
         """Whether a request would get its answer late.
@@ -134,10 +148,10 @@ class Control:
 
     async def begin_again(self) -> None:
         """Open a connection to one of `bootstrap_servers` in place of the present one; the error of the last one otherwise."""
-        async with self.dialing:
-            await self._dial_one(self._free(list(self._bootstrap_servers())))
+        # Without the lock: requests of others still have the present one.
+        self._use(*await self._dial_one(self._free(list(self._bootstrap_servers()))))
 
-    async def _dial_one(self, candidates: list[BrokerEndpoint]) -> None:
+    async def _dial_one(self, candidates: list[BrokerEndpoint]) -> tuple[BrokerEndpoint, Connection]:
         told: KafkaError = BrokerUnavailableError("the metadata has no broker")
         for endpoint in candidates:
             is_without = not self.is_connected
@@ -156,8 +170,7 @@ class Control:
                 # A refusal says more than a broker that cannot be reached.
                 told = told if isinstance(told, FINAL) else error
             else:
-                self._use(endpoint, connection)
-                return
+                return endpoint, connection
         raise told
 
     def _use(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
@@ -174,10 +187,7 @@ class Control:
 
     def _closed(self, connection: Connection) -> None:
         if self.connection is connection and connection.ending is Ending.LEFT:
-            # It may have been left for another one: no other broker may accept a connection when the next answer is needed.
-            successor = self.session.addresses.successor_of(connection)
-            if successor is not None:
-                self._use(*successor)
+            self._take_successor()
 
     def _worth_trying(self) -> list[BrokerEndpoint]:
         """All brokers that may be dialed now; without any, the first that may be dialed again."""
@@ -240,7 +250,22 @@ class Control:
         ]
         if others:
             self._changed_at = now
-            await self._dial_one(others)
+            self._changing = asyncio.create_task(self._changed_to(others), name="aioproducer other broker")
+            await asyncio.wait((self._changing,), timeout=_CHANGE_WITHIN)
+
+    async def _changed_to(self, others: list[BrokerEndpoint]) -> None:
+        """A task of its own: others may not answer at all, and the present broker answers questions meanwhile."""
+        former = self.connection
+        try:
+            endpoint, connection = await self._dial_one(others)
+        except KafkaError:
+            return
+        finally:
+            self._changing = None
+        if self.connection is former or not self.is_connected:
+            self._use(endpoint, connection)
+        else:
+            connection.departure.leave()
 
     def give_up_on_its_broker(self) -> None:
         """The present broker lacks a needed feature: other brokers are preferred from now on."""
@@ -260,3 +285,9 @@ class Control:
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()
+
+    def end(self) -> None:
+        """Close the connection, and give up the attempt to open another one."""
+        if self._changing is not None:
+            self._changing.cancel()
+        self.close()

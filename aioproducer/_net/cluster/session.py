@@ -104,5 +104,5 @@ class ShortSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.control.close()
+        self.control.end()
         self.addresses.close()

@@ -129,9 +129,11 @@ class Addresses:
             config.connections_max_idle_ms,
             log_of(config.client_id),
         )
-        # The addresses that did not accept the credentials or certificates in the newest attempt, or could not be given them. As
-        # long as there are any, connections that are open may be the last ones.
-        self.unaccepted: set[tuple[str, int]] = set()
+        # The addresses that did not accept the credentials or certificates in the newest attempt, or could not be given them,
+        # and since when. As long as there are any, connections that are open may be the last ones.
+        self.unaccepted: dict[tuple[str, int], float] = {}
+        # When an address accepted a connection last.
+        self._accepted_at = -math.inf
         self._is_closed = False
         # When anything was answered over a connection that has ended.
         self._answered_at: float | None = None
@@ -160,13 +162,15 @@ class Addresses:
         return self._refusals.not_before(address) > self._loop.time()
 
     def are_not_accepted(self) -> bool:
-        """Whether an address has not accepted the credentials or certificates lately: no other connection may be accepted.
+        """Whether an address does not accept the credentials or certificates, and none has since: all may refuse them.
 
         One that nothing is sent to is not dialed again, so it does not count for long.
         """
-        since = self._loop.time() - FORGET_AFTER
+        recent = self._loop.time() - FORGET_AFTER
         return any(
-            max(self.at(*one).not_before, self._refusals.not_before(one)) > since for one in self.unaccepted
+            since >= self._accepted_at
+            and max(self.at(*one).not_before, self._refusals.not_before(one)) > recent
+            for one, since in self.unaccepted.items()
         )
 
     async def dial_unless_refused(self, endpoint: BrokerEndpoint) -> Connection:
@@ -234,7 +238,8 @@ class Addresses:
             self._require_open()
         address.is_reached = True
         address.trouble = None
-        self.unaccepted.discard(endpoint.address)
+        self.unaccepted.pop(endpoint.address, None)
+        self._accepted_at = self._loop.time()
         if connection.versions.features_epoch > self._features_epoch:
             self.features = connection.versions.features
             self._features_epoch = connection.versions.features_epoch
@@ -277,10 +282,10 @@ class Addresses:
         is_final = isinstance(error, AuthenticationError | ConfigurationError)
         if not attempt.has_begun and is_refusal(error):
             return  # that of another attempt, which this one has waited for
-        self.unaccepted.discard(address)
+        since = self.unaccepted.pop(address, self._loop.time())
         # An attempt that has had its turn has reached its broker.
         if attempt.has_begun or is_final:
-            self.unaccepted.add(address)
+            self.unaccepted[address] = since
 
     def renew_all(self, but_for: Connection | None) -> None:
         """Open another connection in place of each other one, which is left then; returns at once."""
@@ -336,7 +341,7 @@ class Addresses:
             if is_idle and address.not_before + FORGET_AFTER <= now:
                 del self._known[place]
                 self._refusals.forget_address(place)
-                self.unaccepted.discard(place)
+                self.unaccepted.pop(place, None)
 
     def connected(self) -> set[tuple[str, int]]:
         """The addresses that a connection is open to. For any thread."""

@@ -227,6 +227,7 @@ class Engine:
         self.unseen.report_all()
         self.wakeup.silence()
         self.cluster.close()
+        self.control.end()
         self.addresses.close()
         self.listeners.deliver()
         self.tally.forget_batches()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from aioproducer import TopicPartition
 from tests.simulation.access import USER, Access
 from tests.simulation.refusing import (
     TOPIC,
@@ -431,3 +432,81 @@ def test_metrics_cost_no_connection_for_metadata(fault: str) -> None:
         assert len(world.kafka.pushes) > pushes
 
     simulate(play, 1, access=access(), history=100_000, telemetry=True)
+
+
+def test_metrics_are_pushed_while_one_broker_refuses() -> None:
+    """Its list of users lags behind for good. The others accept connections, so none that works is the last one."""
+
+    async def play(world: World) -> None:
+        world.kafka.subscribe_metrics(["org.apache.kafka.producer."], 5_000)
+        producer = patient_producer(world)
+        places = await at_work(world, producer, 3)
+        control = producer._engine.control.address[1]
+        lagging = next(one for one in places if world.port(one) != control)
+        world.kafka.faults.sasl(1, broker=lagging, times=None)
+        world.kafka.faults.drop_connections(lagging)
+        await send_for(world, producer, places.values(), 60)
+        pushes = len(world.kafka.pushes)
+        await send_for(world, producer, places.values(), 60)
+        assert len(world.kafka.pushes) - pushes > 8
+        await admit(world)
+
+    simulate(play, 1, access=access(), history=100_000, telemetry=True)
+
+
+def test_metadata_over_the_successor_of_a_connection_that_waits_for_an_answer() -> None:
+    """A question of one task is slow while the connection is replaced; that of another task needs no further connection."""
+
+    async def play(world: World) -> None:
+        world.kafka.create_topic("orders", 1)
+        world.kafka.create_topic("input", 1)
+        producer = await clerk(world)
+        await transact(producer)
+        control = producer._engine.control
+        present = next(one for one in range(1, 4) if world.port(one) == control.address[1])
+        world.kafka.faults.move_coordinator("group", present)
+        world.kafka.faults.delay(25.0, api="FindCoordinator", before=True)
+
+        async def commit() -> None:
+            async with producer.transaction() as transaction:
+                await producer.send(TOPIC, b"x", partition=0)
+                transaction.send_offsets({TopicPartition("input", 0): 1}, "group")
+
+        committing = asyncio.create_task(commit())
+        await asyncio.sleep(1.0)
+        assert control.connection.in_flight
+        for other in {1, 2, 3} - {present}:
+            world.kafka.faults.sasl(1, broker=other, times=None)
+        producer.set_credentials(password="first")
+        await asyncio.sleep(10.0)
+        assert control.connection.gate.is_retired
+        began = world.now
+        assert len(await producer.partitions_for("orders")) == 1
+        assert world.now - began < 1.0
+        await admit(world)
+        await committing
+
+    simulate(play, 1, access=access(), history=100_000)
+
+
+def test_brokers_out_of_reach_hold_up_no_metadata() -> None:
+    """Two of three answer nothing at all. A call waits for a topic, which the third one knows a moment later."""
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world)
+        await at_work(world, producer, 3)
+        control = producer._engine.control.address[1]
+        for port in {world.port(one) for one in range(1, 4)} - {control}:
+            world.network.isolate(port)
+        waiting = asyncio.create_task(producer.partitions_for("later"))
+        await asyncio.sleep(3.0)
+        assert not waiting.done()
+        world.kafka.create_topic("later", 1)
+        began = world.now
+        await waiting
+        assert world.now - began < 2.0
+        for broker in range(1, 4):
+            world.network.release(world.port(broker))
+        await admit(world)
+
+    simulate(play, 1, access=access(), auto_create_topics=False, history=100_000)
