@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn, Self, TypeAlias, final
 
@@ -15,7 +15,7 @@ from aioproducer.errors import ConfigurationError
 
 __all__ = ["GivenSecret", "Secret", "SecretEnv", "SecretFile", "Token"]
 
-_HIDDEN = "***"
+HIDDEN = "***"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _NO_EXTENSIONS: Mapping[str, str] = MappingProxyType({})
 
@@ -39,13 +39,13 @@ class Secret:
         return self._text
 
     def __repr__(self) -> str:
-        return f"Secret({_HIDDEN!r})"
+        return f"Secret({HIDDEN!r})"
 
     def __str__(self) -> str:
-        return _HIDDEN
+        return HIDDEN
 
     def __format__(self, spec: str) -> str:
-        return format(_HIDDEN, spec)
+        return format(HIDDEN, spec)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
@@ -66,14 +66,6 @@ class Secret:
         raise TypeError(
             "a Secret is not pickled: use SecretFile or SecretEnv, which are read where they are needed"
         )
-
-
-def without_secrets(text: str, secrets: Iterable[Secret]) -> str:
-    """The text with `***` in place of each secret: a server may repeat what it was given."""
-    # The longest one first: others may be a part of it.
-    for secret in sorted({each.reveal() for each in secrets} - {""}, key=len, reverse=True):
-        text = text.replace(secret, _HIDDEN)
-    return text
 
 
 def shown_fields(shown: object, *names: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 import ssl
+from base64 import b64encode, urlsafe_b64encode
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,8 +22,9 @@ from aioproducer._net.tls.reloading import ReloadedContext
 from aioproducer._state.connecting.authentication import SaslExchange, authentication
 from aioproducer._state.connecting.dialogue import Await
 from aioproducer.errors import AuthenticationError, ConfigurationError, KafkaError
-from aioproducer.secret import Secret, without_secrets
+from aioproducer.secret import Secret
 from aioproducer.security.sasl.mechanisms import MECHANISMS, Mechanism
+from aioproducer.security.server_words import without_secrets
 
 if TYPE_CHECKING:
     import asyncio
@@ -197,9 +198,9 @@ def _authenticate(
 
 
 def _shown(presented: list[Any], words: str, message: bytes) -> str:
-    """Words of a broker without the credentials that it was given, as they are or in base64."""
+    """Words of a broker without the credentials that it was given, and without the message that had them."""
     fields = attrs.asdict(presented[0], recurse=False) if attrs.has(type(presented[0])) else {}
-    secrets = [Secret(base64.b64encode(message).decode())]
+    secrets = [Secret(encoded(message).decode().rstrip("=")) for encoded in (b64encode, urlsafe_b64encode)]
     secrets += [field for field in fields.values() if isinstance(field, Secret)]
     return without_secrets(words, (each for each in secrets if len(each.reveal()) >= _LEAST_SECRET))
 

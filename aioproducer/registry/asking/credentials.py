@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.asking.addresses import Address
 from aioproducer.registry.errors import RegistryError
-from aioproducer.secret import Secret, without_secrets
+from aioproducer.secret import Secret
+from aioproducer.security.server_words import without_secrets
 
 __all__ = ["Auth", "Credentials"]
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from aioproducer.errors import AuthenticationError, printable
-from aioproducer.secret import without_secrets
+from aioproducer.security.server_words import without_secrets
 
 if TYPE_CHECKING:
     from aioproducer._state.connecting.authentication import SaslExchange

@@ -861,6 +861,14 @@ SECURITY: Final = (
         "tests/net/securing/test_canaries.py::test_nothing_shows_a_secret",
     ),
     _mutant(
+        "secrets-hidden-as-they-are-alone",
+        "security/server_words.py",
+        "for writing in _writings(secret.reveal())}",
+        "for writing in (secret.reveal(),)}",
+        "A server that quotes the request in JSON or as a URL puts the password into the log of the application.",
+        "tests/security/test_server_words.py::test_no_writing_is_left",
+    ),
+    _mutant(
         "pause-of-the-former-credentials",
         "_net/connecting/addresses.py",
         "        self._refusals.forget()\n",
