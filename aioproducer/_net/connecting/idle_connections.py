@@ -70,12 +70,15 @@ class IdleConnections:
 
     def close_old(self) -> None:
         """Close those that are not used again."""
-        for address, left in self._by_address.items():
+        for address, left in list(self._by_address.items()):
             fit = [each for each in left if self._is_fit(each)]
             for each in left:
                 if each not in fit:
                     each.close()
-            self._by_address[address] = fit
+            if fit:
+                self._by_address[address] = fit
+            else:
+                del self._by_address[address]
 
     def close(self) -> None:
         """Close all of them."""

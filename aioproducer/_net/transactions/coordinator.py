@@ -10,6 +10,7 @@ import anyio
 
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.contact import Contact
+from aioproducer._net.connecting.link import is_idle
 from aioproducer._net.log import log_of
 from aioproducer._net.transactions.required import leaves_out
 from aioproducer._state.backoff import Backoff
@@ -237,6 +238,13 @@ class Coordinator:
         """Close the connection: another broker may be the coordinator now, or this one does not answer."""
         self._forget_former()
         self._close()
+
+    def close_if_idle(self, now: float, limit: float) -> None:
+        """Close connections without a request for `limit` seconds. A look-up that was cancelled has left the former one."""
+        if self.connection is not None and is_idle(self.connection, now, limit):
+            self._close()
+        if self._former is not None and is_idle(self._former, now, limit):
+            self._forget_former()
 
     def _close(self) -> None:
         connection, self.connection = self.connection, None

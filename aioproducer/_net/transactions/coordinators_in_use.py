@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.idle_connections import IdleConnections
-from aioproducer._net.connecting.link import is_idle
 from aioproducer._net.log import log_of
 from aioproducer._net.transactions.coordinator import Coordinator, Key
 
@@ -56,8 +55,7 @@ class CoordinatorsInUse:
     def close_idle(self, now: float, limit: float) -> None:
         """Close connections without a request for `limit` seconds."""
         for each in self.all():
-            if each.connection is not None and is_idle(each.connection, now, limit):
-                each.forget()
+            each.close_if_idle(now, limit)
         self.idle.close_old()
 
     def close(self) -> None:

@@ -7,10 +7,12 @@ import binascii
 
 import attrs
 
-__all__ = ["CERTIFICATE", "Block", "blocks", "from_der"]
+__all__ = ["BEGIN", "CERTIFICATE", "Block", "blocks", "from_der"]
 
 CERTIFICATE = "CERTIFICATE"
-_BEGIN, _END, _DASHES = "-----BEGIN ", "-----END ", "-----"
+BEGIN, _END, _DASHES = "-----BEGIN ", "-----END ", "-----"
+# Former names of certificates, which OpenSSL reads as well.
+_CERTIFICATES = frozenset((CERTIFICATE, f"X509 {CERTIFICATE}"))
 _LINE = 64
 
 
@@ -32,7 +34,7 @@ def blocks(text: str) -> list[Block]:
 
     Kafka accepts spaces, or a backslash with an n, in place of newlines; OpenSSL does not.
     """
-    return [_block(part) for part in text.replace("\\n", "\n").split(_BEGIN)[1:]]
+    return [_block(part) for part in text.replace("\\n", "\n").split(BEGIN)[1:]]
 
 
 def from_der(label: str, der: bytes) -> str:
@@ -48,11 +50,12 @@ def _block(part: str) -> Block:
     if not body.isascii():
         raise ValueError("a PEM block has a character that is not ASCII")
     if ":" in body:  # a key with headers, encrypted in OpenSSL's former format: its lines have a meaning
-        return Block(label, f"{_BEGIN}{label}{_DASHES}{body}{_END}{label}{_DASHES}\n")
+        return Block(label, f"{BEGIN}{label}{_DASHES}{body}{_END}{label}{_DASHES}\n")
     encoded = "".join(body.split())
     if not _is_base64(encoded):
         raise ValueError("a PEM block is not base64")
-    return Block(label, _framed(label, encoded))
+    present = CERTIFICATE if label in _CERTIFICATES else label
+    return Block(present, _framed(present, encoded))
 
 
 def _is_base64(text: str) -> bool:
@@ -64,4 +67,4 @@ def _is_base64(text: str) -> bool:
 
 def _framed(label: str, encoded: str) -> str:
     lines = "\n".join(encoded[start : start + _LINE] for start in range(0, len(encoded), _LINE))
-    return f"{_BEGIN}{label}{_DASHES}\n{lines}\n{_END}{label}{_DASHES}\n"
+    return f"{BEGIN}{label}{_DASHES}\n{lines}\n{_END}{label}{_DASHES}\n"

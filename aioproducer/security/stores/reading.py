@@ -44,9 +44,9 @@ def trusted_in(content: bytes, password: Secret | None) -> str:
     elif content.startswith(_DER_SEQUENCE):
         certificates = list(_pkcs12_in(content, password).certificates)
     else:
+        certificates = [block.text for block in _pem_in(content) if block.label == pem.CERTIFICATE]
         if password is not None:
             raise ValueError("a trust store of PEM text has no password: remove it")
-        certificates = [block.text for block in _pem_in(content) if block.label == pem.CERTIFICATE]
     if not certificates:
         raise ValueError("it has no certificate")
     return "".join(certificates)
@@ -120,9 +120,12 @@ def _require_size(content: bytes) -> None:
 def _pem_in(content: bytes) -> list[pem.Block]:
     if content.startswith(_JCEKS):
         raise ValueError(f"a JCEKS key store is not supported; {_TO_PKCS12}")
+    if content.startswith(_UTF_16):
+        raise ValueError("it is text in UTF-16: save it as UTF-8")
     try:
         return pem.blocks(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        if content.startswith(_UTF_16):
-            raise ValueError("it is text in UTF-16: save it as UTF-8") from None
-        raise ValueError("it is neither PEM text nor a key store of JKS or PKCS #12") from None
+        if pem.BEGIN.encode() not in content:
+            raise ValueError("it is neither PEM text nor a key store of JKS or PKCS #12") from None
+    # The names between the certificates are in any encoding.
+    return pem.blocks(content.decode("latin-1"))

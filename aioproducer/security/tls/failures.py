@@ -51,10 +51,11 @@ def tls_failure(error: BaseException, name: str) -> KafkaError | None:
     """The error to report for a failed handshake with the host `name`; None if TLS is not the cause."""
     verify_code = getattr(error, "verify_code", None)
     if verify_code is not None:
-        text = _CERTIFICATES.get(
-            verify_code, f"the certificate of the broker cannot be verified (code {verify_code})"
-        )
-        return AuthenticationError(text.format(name=name), reason="certificate")
+        text = _CERTIFICATES.get(verify_code)
+        if text is None:
+            why = getattr(error, "verify_message", "no reason")
+            text = f"the certificate of the broker cannot be verified: {why} (code {verify_code})"
+        return AuthenticationError(text.replace("{name}", name), reason="certificate")
     reason = getattr(error, "reason", None)
     if isinstance(reason, str):
         return _by_reason(reason)

@@ -423,6 +423,14 @@ EXACTLY_ONCE: Final = (
         "tests/net/transactions/test_coordinators.py::test_connections_of_former_ids_are_closed_when_they_are_idle",
     ),
     _mutant(
+        "former-coordinator-keeps-its-connection",
+        "_net/transactions/coordinator.py",
+        "        if self._former is not None and is_idle(self._former, now, limit):\n",
+        "        if False:\n",
+        "Each look-up that is cancelled leaves a connection open for as long as the producer lives.",
+        "tests/net/transactions/test_coordinators.py::test_connections_of_former_ids_are_closed_when_they_are_idle",
+    ),
+    _mutant(
         "cut-input-is-whole",
         "spark/shipping/whole_input.py",
         "    if number is not None and _is_closed(number):\n",

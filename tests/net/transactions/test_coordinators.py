@@ -8,7 +8,7 @@ import pytest
 
 from aioproducer import ConfigurationError, Coordinators, Producer, StateError, TopicPartition
 from aioproducer.testing import EmbeddedKafka
-from tests.net.support import LIMIT, Make, until
+from tests.net.support import LIMIT, Make, engine, until
 from tests.net.transactional import NAME, asked, put, seen, written
 
 
@@ -125,6 +125,11 @@ async def test_connections_of_former_ids_are_closed_when_they_are_idle(
     await until(lambda: sum(broker.connections for broker in ledger.brokers) == 0)
     await _work(clerk, 0)
     assert len(seen(ledger)) == 4
+    transactions = engine(clerk).transactions
+    assert transactions is not None
+    # A look-up was begun, and cancelled.
+    transactions.coordinators.of_id._is_elsewhere(0)
+    await until(lambda: sum(broker.connections for broker in ledger.brokers) == 0)
 
 
 async def test_a_session_belongs_to_one_block(ledger: EmbeddedKafka) -> None:

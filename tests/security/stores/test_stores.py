@@ -68,9 +68,12 @@ def test_a_key_with_headers_keeps_its_lines() -> None:
     ],
 )
 def test_stores_that_cannot_be_read(content: bytes, why: str) -> None:
-    """The error has the reason, and an advice."""
+    """The error has the reason, and an advice, with and without a password."""
     with pytest.raises(ValueError, match=why):
         trusted_in(content, None)
+    if content.startswith((b"\xce", b"\xff")):
+        with pytest.raises(ValueError, match=why):
+            trusted_in(content, Secret(PASSWORD))
     with pytest.raises(ValueError, match=f"{why}|no private key"):
         identity_in(content, None, None)
 
@@ -79,6 +82,20 @@ def test_a_certificate_in_der(client_identity: Issued) -> None:
     """It begins like a PKCS #12 store: the error has the command that makes PEM."""
     with pytest.raises(ValueError, match="a certificate in DER: openssl x509 -inform DER"):
         trusted_in(client_identity.der()[1], None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda pem: "# Autoridade Certificação\n".encode("latin-1") + pem,
+        lambda pem: pem.replace(b" CERTIFICATE-", b" X509 CERTIFICATE-"),
+    ],
+    ids=["a name in Latin-1", "the former label"],
+)
+def test_trust_stores_as_openssl_reads_them(authority: Authority, change: Callable[[bytes], bytes]) -> None:
+    """Bundles of operating systems have names between the certificates, and old tools write the former label."""
+    text = authority.own.certificate.read_text()
+    assert trusted_in(change(text.encode()), None) == text
 
 
 def test_a_pem_trust_store_has_no_password(authority: Authority) -> None:

@@ -1,4 +1,4 @@
-"""Certificates of brokers that the security level of OpenSSL refuses: the error has words and advice, not only a number."""
+"""Certificates of brokers that OpenSSL refuses: the error has words and advice, not only a number."""
 
 from __future__ import annotations
 
@@ -27,3 +27,10 @@ def test_certificates_that_are_too_weak(code: int, words: str, helps: bool) -> N
     assert failure.reason == "certificate"
     assert words in str(failure)
     assert ("@SECLEVEL=1" in str(failure)) is helps
+
+
+def test_a_certificate_that_is_refused_for_a_rare_reason() -> None:
+    """OpenSSL's own words are shown."""
+    error = ssl.SSLCertVerificationError()
+    error.verify_code, error.verify_message = 51, "unsupported name constraint type"
+    assert "cannot be verified: unsupported name constraint type (code 51)" in str(tls_failure(error, "{x}"))
