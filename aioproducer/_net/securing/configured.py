@@ -38,6 +38,13 @@ _SECRETS: Final = (
 # Not asked for on the event loop: the call looks for the files.
 _SYSTEM: Final = ssl.get_default_verify_paths()
 
+# Options of a JAAS string.
+_OF_JAAS: Final = " of sasl_jaas_config"
+_TRUST: Final = "ssl.truststore.location"
+_TRUST_TEXT: Final = "ssl.truststore.certificates"
+_KEYS: Final = "ssl.keystore.location"
+_KEY_TEXT: Final = "ssl.keystore.key"
+
 
 def tls_secrets(config: ProducerConfig) -> dict[str, SecretSource]:
     """The secrets that the TLS settings need, by setting."""
@@ -124,27 +131,36 @@ def _aws_chain(options: Mapping[str, str], region: str) -> BotocoreChain:
 def endpoint_files(config: ProducerConfig) -> tuple[str, ...]:
     """The files that the TLS context of the token endpoint is made of."""
     options = jaas_options(config.sasl_jaas_config)
-    location = options.get("ssl.truststore.location")
-    if location is not None:
-        return (location,)
-    return (
-        ()
-        if "ssl.truststore.certificates" in options
-        else tuple(filter(None, (_SYSTEM.cafile, _SYSTEM.capath)))
-    )
+    stores = [options[name] for name in (_TRUST, _KEYS) if name in options]
+    is_of_system = not (_TRUST in options or _TRUST_TEXT in options)
+    system = (_SYSTEM.cafile, _SYSTEM.capath) if is_of_system else ()
+    return (*stores, *(path for path in system if path))
 
 
 def endpoint_tls(config: ProducerConfig) -> TlsSettings:
-    """The TLS settings of the token endpoint: as in Java, its trust store is in the JAAS string, or that of the system."""
-    options, place = jaas_options(config.sasl_jaas_config), "ssl.truststore.{} of sasl_jaas_config"
-    location, certificates = (
-        options.get("ssl.truststore.location"),
-        options.get("ssl.truststore.certificates"),
+    """The TLS settings of the token endpoint. As in Java, its stores are in the JAAS string; or the system's trust store is used."""
+    options = jaas_options(config.sasl_jaas_config)
+    return TlsSettings(
+        trust=_endpoint_trust(options),
+        identity=_endpoint_identity(options),
+        key_password=_option("ssl.key.password", options),
     )
-    if location is not None:
-        password = options.get("ssl.truststore.password")
-        secret = None if password is None else Secret(password)
-        return TlsSettings(StoreFile(place.format("location"), location, secret))
-    if certificates is not None:
-        return TlsSettings(PemText(place.format("certificates"), certificates))
-    return TlsSettings()
+
+
+def _endpoint_trust(options: Mapping[str, str]) -> StoreFile | PemText | None:
+    if _TRUST in options:
+        password = _option("ssl.truststore.password", options)
+        return StoreFile(f"{_TRUST}{_OF_JAAS}", options[_TRUST], password)
+    return PemText(f"{_TRUST_TEXT}{_OF_JAAS}", options[_TRUST_TEXT]) if _TRUST_TEXT in options else None
+
+
+def _endpoint_identity(options: Mapping[str, str]) -> StoreFile | PemIdentity | None:
+    if _KEYS in options:
+        password = _option("ssl.keystore.password", options)
+        return StoreFile(f"{_KEYS}{_OF_JAAS}", options[_KEYS], password)
+    key, chain = _option(_KEY_TEXT, options), options.get("ssl.keystore.certificate.chain")
+    return None if key is None or chain is None else PemIdentity(f"{_KEY_TEXT}{_OF_JAAS}", key, chain)
+
+
+def _option(name: str, options: Mapping[str, str]) -> Secret | None:
+    return Secret(options[name]) if name in options else None

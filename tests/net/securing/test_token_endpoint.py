@@ -336,6 +336,31 @@ async def test_a_certificate_of_another_authority(server: TokenServer, tmp_path:
     assert server.requests == []
 
 
+@pytest.mark.parametrize("given", ["a file", "text", "nothing"])
+async def test_an_endpoint_that_wants_a_certificate_of_the_client(
+    authority: Authority, tmp_path: Path, given: str
+) -> None:
+    """The key store is in the JAAS string too, as in Java."""
+    client = authority.issue("orders")
+    trusted = authority.own.certificate
+    path = tmp_path / "client.pem"
+    path.write_text(client.pem)
+    chain, key = (one.read_text().replace("\n", "\\n") for one in (client.certificate, client.key))
+    stores = {
+        "a file": f'ssl.keystore.location="{path}"',
+        "text": f'ssl.keystore.certificate.chain="{chain}" ssl.keystore.key="{key}"',
+        "nothing": "",
+    }
+    async with TokenServer([GOOD]).running(authority.issue("idp"), trusted) as server:
+        jaas = f'{MODULE} ssl.truststore.location="{trusted}" {stores[given]};'
+        settings = config(server, authority, sasl_jaas_config=jaas)
+        if given == "nothing":
+            await refused(settings)
+        else:
+            assert (await source(settings).credentials()).token.reveal()
+        assert len(server.requests) == (given != "nothing")
+
+
 async def test_a_trust_store_that_is_missing(server: TokenServer, tmp_path: Path) -> None:
     """It is an error of the settings, which names the file."""
     jaas = f'{MODULE} ssl.truststore.location="{tmp_path}/no";'

@@ -7,6 +7,7 @@ import contextlib
 import json
 import struct
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -44,11 +45,10 @@ class TokenServer:
         return f"https://localhost:{self.port}/oauth2/token?tenant=1"
 
     @contextlib.asynccontextmanager
-    async def running(self, issued: Issued) -> AsyncIterator[TokenServer]:
-        """Listen with this certificate."""
-        server = await asyncio.start_server(
-            self._serve, "localhost", 0, ssl=issued.context_of_broker(), limit=2**20
-        )
+    async def running(self, issued: Issued, clients_of: Path | None = None) -> AsyncIterator[TokenServer]:
+        """Listen with this certificate; with `clients_of`, clients need a certificate of this authority."""
+        context = issued.context_of_broker(clients_of)
+        server = await asyncio.start_server(self._serve, "localhost", 0, ssl=context, limit=2**20)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self
