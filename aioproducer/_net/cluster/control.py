@@ -131,7 +131,7 @@ class Control:
             with contextlib.suppress(KafkaError):
                 self._use(*await self._dial_one(self._worth_trying()))
             return
-        if self._is_to_change and self._changing is None:
+        if self._is_to_change and (self._changing is None or self._changing.done()):
             await self._change()
 
     def _is_late(self) -> bool:
@@ -260,8 +260,6 @@ class Control:
             endpoint, connection = await self._dial_one(others)
         except KafkaError:
             return
-        finally:
-            self._changing = None
         if self.connection is former or not self.is_connected:
             self._use(endpoint, connection)
         else:
