@@ -29,6 +29,8 @@ COPYING: Final = 6
 DAYS: Final = 1_000 if PROOF else 400
 """Seeds of each kind of producer. With 1,000 they took a quarter of the time of the proof in `make test`; 3 of 14,000 found
 a defect. The proof plays 50,000."""
+KEPT: Final = 10
+"""A life takes about a second, and one in twelve found the last defects."""
 WIDE: Final = 140
 CHECKPOINTS: Final = 200 if PROOF else 100
 """The proof plays 10,000 of them."""

@@ -120,8 +120,8 @@ class TransactionCalls:
     async def fence(self, transactional_ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Abort the open transactions of these transactional ids, whose owners are gone, and refuse them from now on."""
         await load(_FOREIGN, _IDLE)
-        with closing(self._idle_connections()) as idle:
-            session, seconds = self._running(), self._timeout(timeout)
+        session, seconds = self._running(), self._timeout(timeout)
+        with closing(_idle_connections(session)) as idle:
             await foreign_transactions.fence_all(session, transactional_ids, seconds, idle)
 
     async def list_transactions(
@@ -129,8 +129,8 @@ class TransactionCalls:
     ) -> list[TransactionListing]:
         """The transactional ids that begin with `prefix`, as all brokers know them, with the state of each."""
         await load(_FOREIGN, _IDLE)
-        with closing(self._idle_connections()) as idle:
-            session, seconds = self._running(), self._timeout(timeout)
+        session, seconds = self._running(), self._timeout(timeout)
+        with closing(_idle_connections(session)) as idle:
             return await foreign_transactions.list_all(session, prefix, seconds, idle)
 
     async def committed_offsets(
@@ -146,9 +146,11 @@ class TransactionCalls:
             # A task of work that is repeated reads the offsets of the same group again and again.
             idle = session.transactions.coordinators.idle
             return await stable_offsets.fetch_committed(session, group, partitions, seconds, idle)
-        with closing(self._idle_connections()) as idle:
+        with closing(_idle_connections(session)) as idle:
             return await stable_offsets.fetch_committed(session, group, partitions, seconds, idle)
 
-    def _idle_connections(self) -> IdleConnections:
-        """The connections that a call about other producers leaves; none outlives the call."""
-        return idle_connections.IdleConnections(self.config.connections_max_idle_ms)
+
+def _idle_connections(session: Engine) -> IdleConnections:
+    """The connections that a call about other producers leaves; none outlives the call."""
+    limit = session.config.connections_max_idle_ms
+    return idle_connections.IdleConnections(limit, session.addresses.successor_of)

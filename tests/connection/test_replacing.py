@@ -60,8 +60,8 @@ class Brokers:
         def leave() -> None:
             connection.closed = True
             connection.gate.takes_requests = False
-            self.open.pop(connection, None)
-            self.replaced.note()
+            if self.open.pop(connection, None) is not None:
+                self.replaced.ended(connection)
 
         connection.departure.leave_when_answered.side_effect = leave
         connection.departure.leave.side_effect = leave

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 
 from aioproducer._net.connecting.connection.asking import answer_to
-from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.dialing import is_refused_everywhere
 from aioproducer._net.connecting.link import is_idle
 from aioproducer._net.observing.connections import ConnectionHistory
@@ -149,7 +148,9 @@ class Control:
     async def begin_again(self) -> None:
         """Open a connection to one of `bootstrap_servers` in place of the present one; the error of the last one otherwise."""
         # Without the lock: requests of others still have the present one.
-        self._use(*await self._dial_one(self._free(list(self._bootstrap_servers()))))
+        refused = self.session.addresses.has_refused_lately
+        servers = sorted(self._bootstrap_servers(), key=lambda each: refused(each.address))
+        self._use(*await self._dial_one(self._free(servers)))
 
     async def _dial_one(self, candidates: list[BrokerEndpoint]) -> tuple[BrokerEndpoint, Connection]:
         told: KafkaError = BrokerUnavailableError("the metadata has no broker")
@@ -186,7 +187,7 @@ class Control:
             self.on_connected(connection)
 
     def _closed(self, connection: Connection) -> None:
-        if self.connection is connection and connection.ending is Ending.LEFT:
+        if self.connection is connection:
             self._take_successor()
 
     def _worth_trying(self) -> list[BrokerEndpoint]:

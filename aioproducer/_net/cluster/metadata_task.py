@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import logging
+import math
 from typing import TYPE_CHECKING, Protocol
 
 import anyio.lowlevel
 
 from aioproducer._net.cluster.control import FINAL
+from aioproducer._net.connecting.addresses import WARN_EVERY
 from aioproducer._net.log import log_of
 from aioproducer._net.timers.wakeup import Wakeup, wake
 from aioproducer._state.admission.topic_errors import REFUSALS, refusal_of, said_of_topic
@@ -50,6 +53,8 @@ class Cluster:
         # The time of the last answer.
         self.read_at: float | None = None
         self.ended = False
+        # The last line about a new beginning.
+        self._warned_at = -math.inf
 
     # -- requests by other parts
 
@@ -86,7 +91,7 @@ class Cluster:
 
     async def _ask(self, question: MetadataQuestion) -> None:
         try:
-            if self.view.rebootstrap_due(self.loop.time()) and not self.session.addresses.unaccepted:
+            if self.view.rebootstrap_due(self.loop.time()) and self._has_a_beginning():
                 await self._rebootstrap()
             response = await self.session.control.ask(request_for(question), MetadataResponse)
         except KafkaError as error:
@@ -147,6 +152,11 @@ class Cluster:
             self.machines.admission.refuse_without_metadata(lambda _call: copy.copy(error))
         self._wake_watchers()
 
+    def _has_a_beginning(self) -> bool:
+        """Whether one of `bootstrap_servers` may accept a connection."""
+        refused = self.session.addresses.has_refused_lately
+        return not all(map(refused, self.session.config.bootstrap_servers))
+
     async def _rebootstrap(self) -> None:
         if self.session.addresses.connected():
             # Brokers that give no metadata may still take records: they are left when there is a place to begin at.
@@ -155,8 +165,12 @@ class Cluster:
             except KafkaError as error:
                 self.log.debug("no metadata: %s", error)
                 return
-        self.log.warning("no broker of the last metadata is usable: starting again from bootstrap_servers")
-        self.view.rebootstrapped()
+        now = self.loop.time()
+        level = logging.WARNING if now >= self._warned_at + WARN_EVERY else logging.DEBUG
+        if level == logging.WARNING:
+            self._warned_at = now
+        self.log.log(level, "no broker of the last metadata is usable: starting again from bootstrap_servers")
+        self.view.rebootstrapped(now)
         # What listens at their addresses may have changed.
         self.session.addresses.renew_all(but_for=self.session.control.connection)
 

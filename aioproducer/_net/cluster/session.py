@@ -80,7 +80,7 @@ class ShortSession:
         )
         self._last_error: BaseException | None = None
         # Shared by the calls of the session.
-        self.idle = IdleConnections(config.connections_max_idle_ms)
+        self.idle = IdleConnections(config.connections_max_idle_ms, self.addresses.successor_of)
         self.control = Control(self, Contact(log_of(config.client_id), logging.DEBUG), Traffic())
 
     @property

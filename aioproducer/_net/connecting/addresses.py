@@ -161,15 +161,18 @@ class Addresses:
         """Whether attempts at this address pause because credentials were refused."""
         return self._refusals.not_before(address) > self._loop.time()
 
-    def are_not_accepted(self) -> bool:
-        """Whether an address does not accept the credentials or certificates, and none has since: all may refuse them.
+    def has_refused_lately(self, address: tuple[str, int]) -> bool:
+        """Whether this address does not accept the credentials or certificates.
 
-        One that nothing is sent to is not dialed again, so it does not count for long.
+        One that nothing is sent to is not dialed again, so its refusal does not count for long.
         """
-        recent = self._loop.time() - FORGET_AFTER
+        paused_until = max(self.at(*address).not_before, self._refusals.not_before(address))
+        return address in self.unaccepted and paused_until > self._loop.time() - FORGET_AFTER
+
+    def are_not_accepted(self) -> bool:
+        """Whether an address refuses, and none has accepted a connection since: no other one may be accepted."""
         return any(
-            since >= self._accepted_at
-            and max(self.at(*one).not_before, self._refusals.not_before(one)) > recent
+            since >= self._accepted_at and self.has_refused_lately(one)
             for one, since in self.unaccepted.items()
         )
 
@@ -246,12 +249,10 @@ class Addresses:
         self._open[connection] = endpoint
         self._replacement.opened(connection, changes)
         connection.add_close_callback(partial(self._closed, address))
-        if self._security.authenticate is not None:
-            self._renewal.watch(
-                connection,
-                endpoint.address,
-                partial(self._security.authenticate, endpoint, connection.versions),
-            )
+        again = self._security.authenticate_again or self._security.authenticate
+        if again is not None:
+            authentication = partial(again, endpoint, connection.versions)
+            self._renewal.watch(connection, endpoint.address, authentication)
         return connection
 
     async def _dialed(self, endpoint: BrokerEndpoint, setup_timeout: float) -> tuple[Connection, int]:
@@ -297,7 +298,10 @@ class Addresses:
             self._replacement.lead_to(connection, endpoint)
 
     def successor_of(self, connection: Connection) -> tuple[BrokerEndpoint, Connection] | None:
-        """The connection that was opened in place of this one, for its user, and where it leads."""
+        """The connection that was opened in place of this one, for its user, and where it leads.
+
+        The user asks for it when the connection has ended, whatever ended it; later, another caller may have it.
+        """
         return self._replacement.take_for(connection)
 
     def leads_to(self, connection: Connection, endpoint: BrokerEndpoint) -> bool:
@@ -385,7 +389,7 @@ class Addresses:
 
     def _closed(self, address: Address, connection: Connection) -> None:
         del self._open[connection]
-        self._replacement.note()
+        self._replacement.ended(connection)
         if connection.answered_at is not None:
             self._answered_at = max(self._answered_at or -math.inf, connection.answered_at)
         # A peer that accepts connections and closes them, also in the middle of an answer, or that sends no valid

@@ -32,22 +32,23 @@ _LEAST_PAUSE: Final = 0.05
 _LOOK_AGAIN: Final = 1.0
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class _Successor:
-    """A connection without a user, and what closes it in the end."""
+    """A connection that nothing uses yet. `timer` closes it in the end, where the user of the former one has not taken it."""
 
     endpoint: BrokerEndpoint
     connection: Connection
-    timer: asyncio.TimerHandle | None
+    timer: asyncio.TimerHandle | None = None
 
 
 class Replacement:
     """Opens a successor of each connection that is to be left, and closes the connection then, behind its answers.
 
     `open_connections` are those of the producer, with their endpoints. The user of a connection gets its successor by
-    `take()`. A connection whose successor cannot be opened stays, and the attempt is repeated: it is of use until its session
-    ends. `dial` opens a connection to an endpoint that may be dialed at `free_at`, when the pause of its address is over. A
-    successor that nothing takes is closed after `max_idle_ms`, as any idle connection is. -1: there is no limit.
+    `take_for()`, at the latest when the connection has ended; if it does not, anyone gets it by `take()`. A connection whose
+    successor cannot be opened stays, and the attempt is repeated: it is of use until its session ends. `dial` opens a
+    connection to an endpoint that may be dialed at `free_at`, when the pause of its address is over. A successor that nothing
+    takes is closed after `max_idle_ms`, as any idle connection is. -1: there is no limit.
 
     New settings may be wrong, so they are tried at one connection after the other, with growing pauses. A broker that has
     moved concerns no other.
@@ -75,7 +76,7 @@ class Replacement:
         # The tasks for connections whose brokers have moved, and their present endpoints.
         self._moving: dict[Connection, asyncio.Task[None]] = {}
         self._targets: dict[Connection, BrokerEndpoint] = {}
-        # The open connections without a user, by those that they replace. A broker may have several: of a sender, of a
+        # The connections that nothing uses yet, by those that they replace. A broker may have several: of a sender, of a
         # coordinator, and for metadata.
         self._successors: dict[Connection, _Successor] = {}
         # How often the settings have changed.
@@ -91,12 +92,12 @@ class Replacement:
     def begin(self) -> None:
         """The settings have changed: replace all connections that are open now. Returns at once, and may be called again."""
         self._is_to_tell = True
+        self._failures, self._not_before = 0, -math.inf
         self.renew(None)
 
     def renew(self, but_for: Connection | None) -> None:
         """Replace each other connection that is open now. Returns at once."""
         self.changes += 1
-        self._failures, self._not_before = 0, -math.inf
         others = (each for each in self._open if each is not but_for)
         # The newest used one first: it shows soonest whether brokers accept the new settings where they are needed.
         self._former = sorted(others, key=attrgetter("last_used"), reverse=True)
@@ -124,13 +125,13 @@ class Replacement:
         self.note()
 
     def take(self, endpoint: BrokerEndpoint) -> Connection | None:
-        """The successor of a connection to this endpoint, if there is one: it belongs to the caller."""
+        """A connection to this endpoint whose user has not taken it, if there is one: it belongs to the caller."""
         for former, successor in list(self._successors.items()):
-            if successor.endpoint == endpoint:
-                self._forget(former)
-                self.note()
-                if successor.connection.gate.takes_requests:
-                    return successor.connection
+            # As long as the former one is open, its user takes it.
+            if successor.endpoint == endpoint and former.closed:
+                taken = self.take_for(former)
+                if taken is not None:
+                    return taken[1]
         return None
 
     def take_for(self, former: Connection) -> tuple[BrokerEndpoint, Connection] | None:
@@ -139,18 +140,27 @@ class Replacement:
             return None
         successor = self._forget(former)
         self.note()
-        return (
-            (successor.endpoint, successor.connection) if successor.connection.gate.takes_requests else None
-        )
+        is_of_use = successor.connection.gate.takes_requests
+        return (successor.endpoint, successor.connection) if is_of_use else None
+
+    def ended(self, connection: Connection) -> None:
+        """A connection has ended. Its user takes the successor in this turn of the loop."""
+        for former, successor in list(self._successors.items()):
+            if successor.connection is connection:
+                self._forget(former)
+        if connection in self._successors:
+            self._limit(connection)
+        self.note()
 
     def note(self) -> None:
-        """A connection was opened or taken, has ended, or could not be opened."""
+        """A connection was opened or taken, or could not be opened."""
         self._changed.set()
 
     def end(self) -> None:
         """Leave the remaining connections as they are."""
         # The loop may have been closed first, and its tasks with it.
         if self._loop.is_closed():
+            self._successors.clear()
             return
         if self._task is not None:
             self._task.cancel()
@@ -173,6 +183,8 @@ class Replacement:
                 await self._change_within(min(pause, _LOOK_AGAIN))
             else:
                 await self._replace(former)
+        # Each has its successor: the new settings are not wrong.
+        self._is_to_tell = False
 
     def _next(self) -> Connection | None:
         self._former = [each for each in self._former if not (each.closed or each.gate.is_retired)]
@@ -188,6 +200,10 @@ class Replacement:
         except KafkaError:
             if changes == self.changes:
                 self._failed(former)
+            return
+        if former.gate.is_retired and former in self._successors:
+            # Its broker has moved meanwhile, and it is replaced by a connection to the new place.
+            successor.departure.leave()
             return
         self._keep(former, endpoint, successor)
         former.departure.leave_when_answered()
@@ -237,12 +253,28 @@ class Replacement:
     # -- successors
 
     def _keep(self, former: Connection, endpoint: BrokerEndpoint, successor: Connection) -> None:
-        if former in self._successors:
+        first = self._first(former)
+        if first in self._successors and first is former:
             # Its broker has moved while the settings changed.
             self._close_unused(former)
-        has_limit = self._max_idle > 0
-        timer = self._loop.call_later(self._max_idle, self._close_unused, former) if has_limit else None
-        self._successors[former] = _Successor(endpoint, successor, timer)
+        if first is not former:
+            # It has no user yet. That of the first connection takes the newest one, within the same time.
+            kept = self._successors[first]
+            kept.endpoint, kept.connection = endpoint, successor
+            return
+        self._successors[former] = _Successor(endpoint, successor)
+        if former.closed:
+            self._limit(former)
+
+    def _first(self, former: Connection) -> Connection:
+        """The connection whose user takes the successor of this one."""
+        kept = self._successors.items()
+        return next((first for first, successor in kept if successor.connection is former), former)
+
+    def _limit(self, former: Connection) -> None:
+        if self._max_idle > 0:
+            timer = self._loop.call_later(self._max_idle, self._close_unused, former)
+            self._successors[former].timer = timer
 
     def _close_unused(self, former: Connection) -> None:
         self._forget(former).connection.departure.leave()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from aioproducer.config import ProducerConfig
 
 __all__ = ["PLAINTEXT", "CredentialsChanged", "SecurityProtocol"]
+
+
+Authenticate: TypeAlias = "Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]]"
 
 
 class CredentialsChanged(Exception):  # noqa: N818  # not an error: the authentication begins again
@@ -37,16 +40,16 @@ class SecurityProtocol:
     """The security protocol of all connections of a producer.
 
     `tls_context` is awaited for each new connection, because certificates change while a producer runs. Without it,
-    connections are not encrypted. `authenticate` starts the dialogue of each authentication; it raises CredentialsChanged
-    in place of the next message if others are to be presented. Without it, there is none.
+    connections are not encrypted. `authenticate` starts the dialogue of the authentication of a new connection; it raises
+    CredentialsChanged in place of the next message if others are to be presented. Without it, there is none.
+    `authenticate_again` starts that of a connection in use, which ends with the credentials that it began with; None: the same.
     `adopt_credentials` makes later ones use those of another configuration. `reload_certificates` makes the TLS context again:
     ConfigurationError if it cannot be made; the former one stays in use then.
     """
 
     tls_context: Callable[[], Awaitable[ssl.SSLContext]] | None = attrs.field(default=None, repr=False)
-    authenticate: Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]] | None = (
-        attrs.field(default=None, repr=False)
-    )
+    authenticate: Authenticate | None = attrs.field(default=None, repr=False)
+    authenticate_again: Authenticate | None = attrs.field(default=None, repr=False)
     adopt_credentials: Callable[[ProducerConfig], None] = attrs.field(default=_ignore, repr=False)
     reload_certificates: Callable[[], Awaitable[None]] = attrs.field(default=_nothing_to_reload, repr=False)
 

@@ -230,18 +230,19 @@ class Sender:
         if link is None or link.connection is not connection:
             return
         self.link = None
-        if connection.ending is Ending.LEFT:
-            self._take_successor(connection)
+        if self._has_successor(connection) or connection.ending is Ending.LEFT:
             return
         reason = self.queue.trouble = connection.close_reason or BrokerUnavailableError(broker=self.node_id)
         if connection.ending is Ending.GIVEN_UP:
             self.brokers.unreachable(self.node_id, reason)
 
-    def _take_successor(self, former: Connection) -> None:
-        """Go on with the connection that was opened in place of the one that is left, also without a record: it may be needed."""
+    def _has_successor(self, former: Connection) -> bool:
+        """Go on with the connection that was opened in place of this one, also without a record: it may be needed."""
         successor = self.addresses.successor_of(former)
-        if successor is not None:
-            self._connected(successor[1])
+        if successor is None:
+            return False
+        self._connected(successor[1])
+        return True
 
     def close(self) -> None:
         """Close the connection, if there is one, without counting it as a fault of the broker."""

@@ -84,20 +84,23 @@ async def _connected(
     end = loop.time() + limit
     addresses = addresses_in(await look_up(url.host, url.port))
     addresses.sort(key=lambda address: address != route.address)
+    unverified: ssl.SSLCertVerificationError | None = None
     for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
         try:
             async with asyncio.timeout((end - loop.time()) / left):
                 streams = await asyncio.open_connection(
                     address, url.port, ssl=context, server_hostname=url.host.removesuffix("."), limit=LARGEST
                 )
-        except OSError as error:  # TimeoutError too
-            # It says more than an address that cannot be reached.
-            if left == 1 or isinstance(error, ssl.SSLCertVerificationError):
+        except ssl.SSLCertVerificationError as error:
+            unverified = error
+        except OSError:  # TimeoutError too
+            if left == 1 and unverified is None:
                 raise
         else:
             route.address = address
             return streams
-    raise OSError("its host name has no address")
+    # A certificate says more than an address that cannot be reached.
+    raise unverified or OSError("its host name has no address")
 
 
 async def _answer(reader: asyncio.StreamReader) -> Answer:

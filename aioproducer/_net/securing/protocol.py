@@ -59,8 +59,14 @@ def security_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Ra
         return found
     credentials = _Credentials(loop, log, rng)
     credentials.adopt(config)
-    authenticate = _authenticate(MECHANISMS[config.sasl_mechanism], credentials)
-    return attrs.evolve(found, authenticate=authenticate, adopt_credentials=credentials.adopt)
+    mechanism = MECHANISMS[config.sasl_mechanism]
+    return attrs.evolve(
+        found,
+        authenticate=_authenticate(mechanism, credentials, credentials.require_present),
+        # A connection in use is lost by an exchange that is broken off; another one takes its place later.
+        authenticate_again=_authenticate(mechanism, credentials, _any_source),
+        adopt_credentials=credentials.adopt,
+    )
 
 
 # -- TLS
@@ -106,10 +112,8 @@ class _OwnContext:
             if self._context is None:
                 raise
             self._warn(str(error))
-            # That of a call which was not waited for.
-            if isinstance(self._late, ssl.SSLContext) and self._late.protocol is not ssl.PROTOCOL_TLS_SERVER:
-                self._context = self._late
-            return self._context
+        # That of a call which was not waited for.
+        return self._context if _problem_of(self._late) else self._adopt(self._late)
 
     def _call(self, source: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
         self._late = context = source()
@@ -127,14 +131,16 @@ class _OwnContext:
             given = Given(problem=f"gave nothing within {limit:g} s")
             with anyio.move_on_after(limit):
                 given = await call_in_one_thread(self._thread, partial(self._call, source))
-        if not isinstance(given.value, ssl.SSLContext):
-            why = given.problem or f"gave {type(given.value).__name__}, not ssl.SSLContext"
-            raise ConfigurationError(f"ssl_context: the callable {why}")
-        if given.value.protocol is ssl.PROTOCOL_TLS_SERVER:
-            raise ConfigurationError("ssl_context: the callable gave a context for the server's side")
-        self._context, self._problem = given.value, ""
-        self._warn_of_risks(_risks_of(given.value))
-        return given.value
+        problem = given.problem or _problem_of(given.value)
+        if problem:
+            raise ConfigurationError(f"ssl_context: the callable {problem}")
+        self._problem = ""
+        return self._adopt(given.value)
+
+    def _adopt(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        self._context = context
+        self._warn_of_risks(_risks_of(context))
+        return context
 
     def _warn_of_risks(self, risks: str) -> None:
         if risks and risks != self._risks:
@@ -145,6 +151,13 @@ class _OwnContext:
         level = logging.DEBUG if problem == self._problem else logging.WARNING
         self._log.log(level, "the newest context stays in use: %s", problem)
         self._problem = problem
+
+
+def _problem_of(given: Any) -> str:
+    """The reason why this is no context for a producer; empty if it is one."""
+    if not isinstance(given, ssl.SSLContext):
+        return f"gave {type(given).__name__}, not ssl.SSLContext"
+    return "gave a context for the server's side" if given.protocol is ssl.PROTOCOL_TLS_SERVER else ""
 
 
 def _risks_of(context: ssl.SSLContext) -> str:
@@ -169,12 +182,15 @@ def _allows_old_versions(context: ssl.SSLContext) -> bool:
 # -- SASL
 
 
+def _any_source(_source: CredentialSource) -> None:
+    pass
+
+
 def _authenticate(
-    mechanism: Mechanism, credentials: _Credentials
+    mechanism: Mechanism, credentials: _Credentials, before_message: Callable[[CredentialSource], None]
 ) -> Callable[[BrokerEndpoint, BrokerVersions], Dialogue[AuthenticatedSession]]:
     def authenticate(endpoint: BrokerEndpoint, versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
         source = credentials.present
-        require_present = partial(credentials.require_present, source)
         presented: list[Any] = []
 
         def exchange() -> SaslExchange:
@@ -186,12 +202,18 @@ def _authenticate(
         try:
             return (
                 yield from authentication(
-                    mechanism.name, exchange(), versions, require_present, partial(_shown, presented)
+                    mechanism.name,
+                    exchange(),
+                    versions,
+                    partial(before_message, source),
+                    partial(_shown, presented),
                 )
             )
         except AuthenticationError as error:
             if error.reason == "credentials" and presented:
                 source.refused(presented[0])
+            # A refusal of former credentials says nothing about the present ones.
+            credentials.require_present(source)
             raise
 
     return authenticate

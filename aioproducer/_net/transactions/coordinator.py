@@ -161,12 +161,13 @@ class Coordinator:
     # -- finding and dialing
 
     async def _connected(self) -> Connection:
-        connection = self.connection
-        if connection is None or not connection.gate.takes_requests:
-            # One whose session ends is closed after its answers.
-            self.connection = None
+        connection = self._usable()
+        if connection is None:
             address, connection = self._idle.take_for(self._key) or await self._found()
-            self._forget_former(connection)
+            if connection is not self._former:
+                self._forget_former()
+                connection.add_close_callback(self._closed)
+            self._former = None
             self._address, self.connection = address, connection
         pause = connection.muted_until - self.session.loop.time()
         if pause > 0:
@@ -175,12 +176,35 @@ class Coordinator:
         await connection.gate.free(self.timeout)
         return connection
 
+    def _usable(self) -> Connection | None:
+        connection = self.connection
+        if connection is not None and not connection.gate.takes_requests:
+            # It waits for the answers of others. One whose session ends is closed after them.
+            self.connection = self._successor_of(connection)
+        return self.connection
+
+    def _closed(self, connection: Connection) -> None:
+        if self.connection is connection:
+            self.connection = self._successor_of(connection)
+        elif self._former is connection:
+            self._former = self._successor_of(connection)
+
+    def _successor_of(self, former: Connection) -> Connection | None:
+        """The connection that was opened in place of the former one: no other may be accepted."""
+        found = self.session.addresses.successor_of(former)
+        if found is None:
+            return None
+        endpoint, connection = found
+        self._address = endpoint.address
+        connection.add_close_callback(self._closed)
+        self.contact.made(connection, f", the coordinator of {self.of}")
+        return connection
+
     async def _found(self) -> tuple[tuple[str, int], Connection]:
         endpoint = await self._find()
         connection = self._left_at(endpoint.address)
         if connection is None:
             connection = await self.session.addresses.dial_unless_refused(endpoint)
-        if connection is not self._former:
             self.contact.made(connection, f", the coordinator of {self.of}")
         return endpoint.address, connection
 
@@ -191,9 +215,9 @@ class Coordinator:
             return former
         return self._idle.take(address)
 
-    def _forget_former(self, connection: Connection | None = None) -> None:
+    def _forget_former(self) -> None:
         former, self._former = self._former, None
-        if former is not None and former is not connection:
+        if former is not None:
             former.close()
 
     async def _find(self) -> BrokerEndpoint:
@@ -231,6 +255,7 @@ class Coordinator:
             self.forget()
             return
         self.connection = None
+        connection.remove_close_callback(self._closed)
         self._idle.leave(self._address, connection)
         self._idle.remember(self._key, self._address)
 

@@ -23,7 +23,7 @@ class CoordinatorsInUse:
     def __init__(self, session: Session, transactional_id: str) -> None:
         self.session = session
         self.log = log_of(session.config.client_id)
-        self.idle = IdleConnections(session.config.connections_max_idle_ms)
+        self.idle = IdleConnections(session.config.connections_max_idle_ms, session.addresses.successor_of)
         self.of_id = Coordinator(session, Key.TRANSACTION, transactional_id, self.idle, Contact(self.log))
         self.groups: dict[str, Coordinator] = {}
 

@@ -151,10 +151,10 @@ class MetadataView:
         """Whether to give up all known brokers (KIP-899, KIP-1102)."""
         return self._questions.rebootstrap_due(now)
 
-    def rebootstrapped(self) -> None:
+    def rebootstrapped(self, now: float) -> None:
         """The next question goes to the bootstrap addresses. Topics stay known, the brokers are forgotten."""
         self.brokers.forget()
-        self._questions.rebootstrapped()
+        self._questions.rebootstrapped(now)
 
     # -- answers
 

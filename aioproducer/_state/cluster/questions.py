@@ -18,6 +18,7 @@ ANSWERS_TO_BELIEVE = 2
 # another leader under an older epoch or list fewer partitions, the known facts are not of this topic: they are of a former
 # topic of the name, or from before a restored backup.
 FACTS_DOUBTED_FOR = 3.0
+_BETWEEN_REBOOTSTRAPS = Backoff(1.0, 30.0)
 
 
 @attrs.frozen
@@ -264,6 +265,7 @@ class Questions:
         self._trying_since = None
         # Another broker knows the cluster.
         self.rebootstrap_required = False
+        self._rebootstraps, self._not_again_before = 0, -math.inf
         if question is None or not question.partial:
             self._complete_at = now
             self._fruitless = 0 if changed or not self._asked_as_stale else self._fruitless + 1
@@ -292,10 +294,15 @@ class Questions:
         # question that was not asked yet is not without an answer, also where the time is 0.
         since = self._trying_since
         lost = self.failing and since is not None and now >= since + self.rebootstrap_after
-        return self.rebootstrap_required or lost
+        return lost or (self.rebootstrap_required and now >= self._not_again_before)
 
-    def rebootstrapped(self) -> None:
-        """The next question goes to the bootstrap addresses, and is about everything."""
+    def rebootstrapped(self, now: float) -> None:
+        """The next question goes to the bootstrap addresses, and is about everything.
+
+        Brokers that ask for another beginning each time wait ever longer for it: it replaces all connections.
+        """
+        self._not_again_before = now + _BETWEEN_REBOOTSTRAPS.plain(self._rebootstraps)
+        self._rebootstraps += 1
         self._trying_since = None
         self.rebootstrap_required = False
         self._complete_at = None

@@ -25,6 +25,7 @@ _SCRAM: Final = "tests/security/sasl/test_scram.py"
 _TURNS: Final = "tests/state/connecting/test_turns.py"
 _SECRETS: Final = "tests/net/securing/test_secrets.py"
 _SETTINGS: Final = "tests/vocabulary/test_security_settings.py"
+_SUCCESSORS: Final = "tests/simulation/lives/test_successors.py"
 _SHOWN: Final = "tests/vocabulary/test_shown.py"
 _STORES: Final = "tests/security/stores/test_stores.py"
 _FUNCTIONS: Final = "tests/net/securing/test_user_functions.py"
@@ -415,7 +416,7 @@ SECURITY: Final = (
     _mutant(
         "cluster-looked-for-anew-by-a-deleted-user",
         "_net/cluster/metadata_task.py",
-        " and not self.session.addresses.unaccepted:\n",
+        " and self._has_a_beginning():\n",
         ":\n",
         "After five minutes without a user, the connections that brokers still serve are closed.",
         f"{_FOR_LONG}::test_a_deleted_user_keeps_the_open_connections",
@@ -711,8 +712,8 @@ SECURITY: Final = (
     _mutant(
         "idle-sender-takes-no-successor",
         "_net/producing/sender.py",
-        "            self._take_successor(connection)\n",
-        "",
+        "        if self._has_successor(connection) or connection.ending is Ending.LEFT:\n",
+        "        if connection.ending is Ending.LEFT:\n",
         "New certificates cost every connection that has nothing to send at that moment.",
         f"{_KEPT}::test_idle_connections_have_successors_in_use",
     ),
@@ -813,6 +814,62 @@ SECURITY: Final = (
         f"{_KEPT}::test_metrics_cost_no_connection_for_metadata",
     ),
     _mutant(
+        "successor-for-anyone",
+        "_net/connecting/replacing.py",
+        "            if successor.endpoint == endpoint and former.closed:\n",
+        "            if successor.endpoint == endpoint:\n",
+        "The connection for metadata takes that which a sender was to go on with, and closes its own one.",
+        f"{_SUCCESSORS}::test_the_successor_of_a_sender_is_not_taken_for_metadata",
+    ),
+    _mutant(
+        "coordinator-without-its-successor",
+        "_net/transactions/coordinator.py",
+        "        if self.connection is connection:\n            self.connection = self._successor_of(connection)\n",
+        "        if self.connection is connection:\n            self.connection = None\n",
+        "Another user takes the only connection to the coordinator behind new credentials: no transaction can be committed.",
+        f"{_SUCCESSORS}::test_the_successors_of_coordinators_are_theirs",
+    ),
+    _mutant(
+        "connection-without-a-user-has-no-successor",
+        "_net/connecting/idle_connections.py",
+        "            self.leave(successor[0].address, successor[1])\n",
+        "            pass\n",
+        "Behind new credentials, another user takes the only connection to the coordinator of a group.",
+        f"{_SUCCESSORS}::test_the_successors_of_coordinators_are_theirs",
+    ),
+    _mutant(
+        "successor-of-a-successor-lost",
+        "_net/connecting/replacing.py",
+        "        if first is not former:\n",
+        "        if False:\n",
+        "Two changes of the credentials while an answer is slow: the sender loses the connection that is open for it.",
+        f"{_SUCCESSORS}::test_a_sender_has_the_newest_successor",
+    ),
+    _mutant(
+        "successor-behind-an-answer-alone",
+        "_net/producing/sender.py",
+        "        if self._has_successor(connection) or connection.ending is Ending.LEFT:\n",
+        "        if connection.ending is Ending.LEFT and (self._has_successor(connection) or True):\n",
+        "A request times out behind new credentials: the sender does not use the connection that is open for it.",
+        f"{_SUCCESSORS}::test_a_sender_has_the_newest_successor",
+    ),
+    _mutant(
+        "authentication-in-use-is-broken-off",
+        "_net/securing/protocol.py",
+        "        authenticate_again=_authenticate(mechanism, credentials, _any_source),\n",
+        "        authenticate_again=_authenticate(mechanism, credentials, credentials.require_present),\n",
+        "Credentials that change in the middle of a re-authentication cost a connection while no other can be opened.",
+        f"{_SUCCESSORS}::test_credentials_that_change_in_the_middle_of_a_new_authentication",
+    ),
+    _mutant(
+        "no-beginning-beside-a-refusal",
+        "_net/cluster/metadata_task.py",
+        "        return not all(map(refused, self.session.config.bootstrap_servers))\n",
+        "        return not any(map(refused, self.session.config.bootstrap_servers))\n",
+        "One broker of three refuses for good: brokers that ask for a new beginning are asked in vain for ever.",
+        f"{_SUCCESSORS}::test_a_new_beginning_while_one_broker_refuses",
+    ),
+    _mutant(
         "one-refusal-stops-all-metrics",
         "_net/connecting/addresses.py",
         "        self._accepted_at = self._loop.time()\n",
@@ -855,8 +912,8 @@ SECURITY: Final = (
     _mutant(
         "words-of-brokers-as-they-are",
         "_net/securing/protocol.py",
-        "versions, require_present, partial(_shown, presented)",
-        "versions, require_present",
+        "                    partial(_shown, presented),\n",
+        "",
         "A broker that repeats the password in its refusal puts it into the log of the application.",
         "tests/net/securing/test_canaries.py::test_nothing_shows_a_secret",
     ),

@@ -17,6 +17,7 @@ from aioproducer import (
     TransactionError,
     TransactionHandle,
 )
+from aioproducer._net.connecting.idle_connections import IdleConnections
 from aioproducer._net.transactions.foreign_transactions import end_foreign
 from aioproducer._wire.apis import END_TXN
 from tests.simulation.world import World, simulate
@@ -123,8 +124,9 @@ async def _detached(world: World) -> TransactionHandle:
 async def _end(world: World, handle: TransactionHandle, timeout: float, *, committed: bool) -> None:
     async with world.producer() as session:
         facts = (handle.transactional_id, handle.producer_id, handle.epoch, handle.version)
-        idle = session._idle_connections()
-        await end_foreign(session._running(), facts, timeout, idle, committed=committed)
+        engine = session._running()
+        idle = IdleConnections(session.config.connections_max_idle_ms, engine.addresses.successor_of)
+        await end_foreign(engine, facts, timeout, idle, committed=committed)
 
 
 async def _commit(world: World, handle: TransactionHandle, timeout: float) -> KafkaError:

@@ -489,7 +489,7 @@ def test_a_broker_can_send_everybody_back_to_the_start() -> None:
     known = knowing(topic("t", [partition(0)]))
     assert again(known, answer(error=129), 1.0).rebootstrap
     assert known.rebootstrap_due(1.0)
-    known.rebootstrapped()
+    known.rebootstrapped(1.0)
     assert not known.rebootstrap_due(1.0)
     assert known.brokers.nodes == ()
     assert known.brokers.node(1) is None

@@ -243,8 +243,23 @@ def test_nobody_answers_for_five_minutes() -> None:
     assert not asked.rebootstrap_due(1299.9)
     asked.due(1300.0)
     assert asked.rebootstrap_due(1300.0)
-    asked.rebootstrapped()
+    asked.rebootstrapped(1300.0)
     assert not asked.rebootstrap_due(5000.0)
+
+
+def test_brokers_that_ask_for_a_new_beginning_each_time() -> None:
+    """Each begin replaces all connections, so the pauses between them grow until there is an answer."""
+    asked = settled("t", now=0.0)
+    for now, until in ((1.0, 2.0), (2.0, 4.0), (4.0, 8.0)):
+        asked.rebootstrap_required = True
+        assert asked.rebootstrap_due(now)
+        asked.rebootstrapped(now)
+        asked.rebootstrap_required = True
+        assert not asked.rebootstrap_due(until - 0.1)
+    asked.due(7.0)
+    asked.answered(7.0, changed=True)
+    asked.rebootstrap_required = True
+    assert asked.rebootstrap_due(7.0)
 
 
 def test_brokers_that_are_given_up_at_once_are_asked_first() -> None:

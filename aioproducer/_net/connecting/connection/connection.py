@@ -143,6 +143,11 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._close_callbacks.append(callback)
 
+    def remove_close_callback(self, callback: Callable[[Connection], None]) -> None:
+        """Another user has the connection from now on."""
+        if callback in self._close_callbacks:
+            self._close_callbacks.remove(callback)
+
     def mute(self, seconds: float) -> None:
         """The broker requested a pause of so many seconds (KIP-219). Senders must check `muted_until`."""
         now = self.loop.time()

@@ -1,0 +1,262 @@
+"""The successor of a connection belongs to its user, whatever happens until the connection ends. No other can be opened then."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from aioproducer import TopicPartition
+from aioproducer.errors import BrokerUnavailableError
+from tests.simulation.access import Access
+from tests.simulation.refusing import (
+    TOPIC,
+    at_work,
+    clerk,
+    leaders,
+    patient_producer,
+    recover,
+    send_to_each,
+    transact,
+)
+from tests.simulation.world import World, simulate
+
+BROKERS: Final = 4
+DEADLINE_MS: Final = 60_000
+
+
+def access(mechanism: str = "PLAIN", session: float | None = None) -> Access:
+    """By default sessions have no end: a connection that is open is of use."""
+    return Access(mechanism, session=session, token=3_000.0, slowness=0.0)
+
+
+async def close_ports(world: World) -> None:
+    """No new connection can be opened from now on."""
+    for broker in world.kafka.brokers:
+        await world.kafka.faults.refuse_connections(broker.id)
+
+
+async def open_ports(world: World) -> None:
+    """The network is well again."""
+    for broker in world.kafka.brokers:
+        await world.kafka.faults.accept_connections(broker.id)
+    await recover(world, world.producers[-1])
+
+
+async def without_metadata(world: World, engine: Any) -> None:
+    """Answers that do not help: the connection for metadata changes its broker, if it can."""
+    for _ in range(3):
+        world.kafka.faults.error("UNKNOWN_SERVER_ERROR", api="Metadata")
+        engine.cluster.stale(None)
+        await asyncio.sleep(0.5)
+
+
+def beside_metadata(world: World, engine: Any) -> list[int]:
+    """The brokers that the connection for metadata does not lead to."""
+    return [one for one in range(1, BROKERS + 1) if world.port(one) != engine.control.address[1]]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_successor_of_a_sender_is_not_taken_for_metadata(seed: int) -> None:
+    """The sender waits for an answer while metadata are to be asked at another broker."""
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, delivery_timeout_ms=DEADLINE_MS)
+        places = await at_work(world, producer, BROKERS)
+        broker = beside_metadata(world, producer._engine)[0]
+        world.kafka.faults.delay(6.0, api="Produce", broker=broker)
+        sent = await send_to_each(world, producer, [places[broker]])
+        await asyncio.sleep(0.1)
+        producer.set_credentials(password="first")
+        await asyncio.sleep(2.0)
+        await close_ports(world)
+        await without_metadata(world, producer._engine)
+        for _ in range(100):
+            sent += await send_to_each(world, producer, [places[broker]])
+            await asyncio.sleep(1.0)
+        await asyncio.gather(*sent)
+        await open_ports(world)
+
+    simulate(play, seed, access=access(), brokers=BROKERS, history=100_000)
+
+
+@pytest.mark.parametrize("group", [False, True])
+@pytest.mark.parametrize("lost", ["nothing", "the connection for metadata", "a sender"])
+def test_the_successors_of_coordinators_are_theirs(lost: str, group: bool) -> None:
+    """Transactions at rest, behind new credentials. Other users lose their connections, or look for another broker."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        kafka.set_transaction_version(1)
+        kafka.create_topic("input", 1)
+        producer = await clerk(world, delivery_timeout_ms=DEADLINE_MS)
+        engine = producer._engine
+
+        async def commit(partitions: Any) -> None:
+            async with producer.transaction() as transaction:
+                for partition in partitions:
+                    await producer.send(TOPIC, b"x", partition=partition)
+                if group:
+                    transaction.send_offsets({TopicPartition("input", 0): 1}, "group")
+
+        await transact(producer)
+        coordinator, of_group, other = beside_metadata(world, engine)
+        kafka.faults.move_coordinator("clerk", coordinator)
+        kafka.faults.move_coordinator("group", of_group)
+        place = leaders(world, 3)
+        for broker in place:
+            kafka.faults.move_leader(TOPIC, place[broker], other)
+        for _ in range(3):
+            await commit(range(3))
+        producer.set_credentials(password="first")
+        await asyncio.sleep(30.0)
+        await close_ports(world)
+        if lost == "the connection for metadata":
+            engine.control.connection._end(BrokerUnavailableError("a device on the way has ended it"))
+        elif lost == "a sender" and engine.senders.get(coordinator) and engine.senders[coordinator].link:
+            engine.senders[coordinator].link.connection._end(BrokerUnavailableError("lost"))
+        await without_metadata(world, engine)
+        began = world.now
+        await commit(range(3))
+        assert world.now - began < 5.0
+        await open_ports(world)
+
+    simulate(play, 1, access=access(), brokers=BROKERS, history=100_000)
+
+
+@pytest.mark.parametrize("rotations", [1, 2, 3])
+@pytest.mark.parametrize("end", ["answered", "cut", "timed out"])
+def test_a_sender_has_the_newest_successor(rotations: int, end: str) -> None:
+    """The credentials change while it waits for an answer. Then its broker is advertised where it cannot be reached."""
+
+    async def play(world: World) -> None:
+        where: dict[int, str] = {}
+
+        def elsewhere(answer: Any) -> Any:
+            nodes = [one._replace(host=where.get(one.node_id, one.host)) for one in answer.brokers]
+            return answer._replace(brokers=nodes)
+
+        producer = patient_producer(world, delivery_timeout_ms=DEADLINE_MS)
+        places = await at_work(world, producer, BROKERS)
+        world.kafka.faults.alter(elsewhere, api="Metadata", times=None)
+        broker = beside_metadata(world, producer._engine)[0]
+        former = producer._engine.senders[broker].link.connection
+        world.kafka.faults.delay(20.0, api="Produce", broker=broker)
+        sent = await send_to_each(world, producer, [places[broker]])
+        await asyncio.sleep(0.5)
+        for _ in range(rotations):
+            producer.set_credentials(password="first")
+            await asyncio.sleep(5.0)
+        assert former.gate.is_retired
+        assert not former.closed
+        where[broker] = "127.0.0.9"
+        producer._engine.cluster.stale(None)
+        await asyncio.sleep(1.0)
+        if end == "cut":
+            former._end(BrokerUnavailableError("a device on the way has ended it"))
+        elif end == "timed out":
+            former.overdue(world.now + 1_000.0)
+        for _ in range(100):
+            sent += await send_to_each(world, producer, [places[broker]])
+            await asyncio.sleep(1.0)
+        await asyncio.gather(*sent)
+        assert producer._engine.senders[broker].link is not None
+        where.clear()
+        await recover(world, producer)
+
+    simulate(play, 1, access=access(), brokers=BROKERS, history=100_000)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"])
+def test_credentials_that_change_in_the_middle_of_a_new_authentication(mechanism: str) -> None:
+    """It ends with those that it began with, as a connection in use is lost otherwise, and no other can be opened."""
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, delivery_timeout_ms=DEADLINE_MS)
+        places = await at_work(world, producer, BROKERS)
+        broker = beside_metadata(world, producer._engine)[0]
+        connection = producer._engine.senders[broker].link.connection
+        sent = []
+        while connection.gate.session.renew_at(0.0) - world.now > 3.0:
+            sent += await send_to_each(world, producer, places.values())
+            await asyncio.sleep(0.5)
+        world.kafka.faults.delay(8.0, api="Produce", broker=broker)
+        for _ in range(60):
+            sent += await send_to_each(world, producer, places.values())
+            await asyncio.sleep(0.1)
+            if connection.authenticating:
+                break
+        assert connection.authenticating
+        await close_ports(world)
+        given = world.access.of_the_client(world.loop) if world.access is not None else {}
+        if mechanism == "OAUTHBEARER":
+            producer.set_credentials(token_provider=given["sasl_token_provider"])
+        else:
+            producer.set_credentials(password="first")
+        for _ in range(20):
+            sent += await send_to_each(world, producer, places.values())
+            await asyncio.sleep(1.0)
+        await asyncio.gather(*sent)
+        assert not connection.closed
+        for one in world.kafka.brokers:
+            await world.kafka.faults.accept_connections(one.id)
+        await producer.flush()
+
+    simulate(play, 1, access=access(mechanism, 60.0), brokers=BROKERS, history=100_000)
+
+
+def test_successors_do_not_add_up() -> None:
+    """Credentials that change more often than connections are idle, while answers are slow."""
+
+    async def play(world: World) -> None:
+        world.kafka.set_transaction_version(1)
+        producer = await clerk(world, connections_max_idle_ms=-1)
+        await transact(producer)
+        before = len(producer._engine.addresses._open)
+        world.kafka.faults.delay(2.0, api="Produce", times=None)
+        for _ in range(30):
+            producer.set_credentials(password="first")
+            await transact(producer)
+            await asyncio.sleep(20.0)
+        assert len(producer._engine.addresses._open) <= before + 1
+        assert len(producer._engine.addresses._replacement._successors) <= 1
+        await recover(world, producer)
+
+    simulate(play, 1, access=access(), history=100_000)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_new_beginning_while_one_broker_refuses(seed: int) -> None:
+    """Brokers ask for a new beginning under the addresses of the metadata. One of the three beginnings refuses."""
+
+    async def play(world: World) -> None:
+        world.network.names["start"] = ["127.0.0.1"]
+        servers = ",".join(f"start:{world.port(one)}" for one in range(1, 4))
+        producer = patient_producer(world, bootstrap_servers=servers, metadata_max_age_ms=20_000)
+        await at_work(world, producer, 3)
+        engine = producer._engine
+
+        def is_at_the_start() -> bool:
+            opened = engine.addresses._open.get(engine.control.connection)
+            return opened is not None and opened.host == "start"
+
+        def sent_back(answer: Any) -> Any:
+            return answer if is_at_the_start() else answer._replace(error_code=129, topics=[], brokers=[])
+
+        for _ in range(20):
+            if not is_at_the_start():
+                break
+            engine.control.change()
+            await engine.control.connected()
+            await asyncio.sleep(1.0)
+        assert not is_at_the_start()
+        world.kafka.faults.sasl(1, broker=3, times=None)
+        world.kafka.faults.alter(sent_back, api="Metadata", times=None)
+        engine.cluster.stale(None)
+        asked = world.now
+        await asyncio.sleep(30.0)
+        assert engine.cluster.read_at > asked
+        await recover(world, producer)
+
+    simulate(play, seed, access=access(), history=100_000)
