@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from io import BytesIO
-from typing import Any, TypeAlias
+from typing import Any
 
 from aioproducer.registry.client import Registry
 from aioproducer.registry.formats.to_dict import Convert, Plain, conversion
@@ -19,7 +19,8 @@ try:
     from fastavro import schemaless_writer
 
     from aioproducer.registry.formats.avro_checks import check_of
-    from aioproducer.registry.formats.avro_schemas import PRIMITIVES, UNFIT, AvroSchema, parsed
+    from aioproducer.registry.formats.avro_rules import PRIMITIVES
+    from aioproducer.registry.formats.avro_schemas import UNFIT, AvroSchema, parsed
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "fastavro":
         raise
@@ -28,8 +29,6 @@ except ModuleNotFoundError as error:
     ) from None
 
 __all__ = ["AvroSerializer"]
-
-_Write: TypeAlias = Callable[[BytesIO, Any, Any], object]
 
 
 class AvroSerializer(RegistrySerializer[T_contra]):
@@ -81,17 +80,18 @@ class AvroSerializer(RegistrySerializer[T_contra]):
         found, to_dict = parsed(schema.text, referred.values()), self._to_dict
         if found.is_bytes:
             return Encoder(lambda prefix: _bytes_of(prefix, to_dict), found.name)
-        write: Any = partial(schemaless_writer, strict=True) if self._strict else schemaless_writer
-        return Encoder(lambda prefix: _encode_of(prefix, found, to_dict, write), found.name)
+        strict = self._strict
+        return Encoder(lambda prefix: _encode_of(prefix, found, to_dict, strict=strict), found.name)
 
 
 def _encode_of(
-    prefix: bytes, schema: AvroSchema, to_dict: Convert | None, write: _Write
+    prefix: bytes, schema: AvroSchema, to_dict: Convert | None, *, strict: bool
 ) -> Callable[[Any], bytes]:
     names = schema.records_of_unions()
     convert, spared = conversion(to_dict, Plain(json=False, names=names))
     plain = Plain(json=False, again=True, names=names)
-    root, check = schema.root, check_of(schema.root, schema.named)
+    root, check = schema.root, check_of(schema, strict=strict)
+    write: Any = partial(schemaless_writer, strict=True) if strict else schemaless_writer
 
     def encode(data: Any) -> bytes:
         if type(data) is not spared:

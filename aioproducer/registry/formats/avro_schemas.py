@@ -14,11 +14,11 @@ from fastavro.schema import SchemaParseException, UnknownType
 
 from aioproducer._formats.avro_defaults import as_data
 from aioproducer.errors import ConfigurationError
+from aioproducer.registry.formats.avro_rules import PRIMITIVES
 from aioproducer.registry.schemas import advice_about
 
-__all__ = ["PRIMITIVES", "UNFIT", "AvroSchema", "parsed"]
+__all__ = ["UNFIT", "AvroSchema", "parsed"]
 
-PRIMITIVES: Final = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 _RECORDS: Final = {"record", "error"}
 # What fastavro raises for an object that does not fit, with objects of other libraries inside as well.
 UNFIT: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -47,6 +47,11 @@ class AvroSchema:
         return root == "bytes" or (
             isinstance(root, dict) and root["type"] == "bytes" and "logicalType" not in root
         )
+
+    def alone(self, schema: Any) -> Any:
+        """A type of it, in the form that fastavro checks values with, without another look at its names."""
+        is_primitive = isinstance(schema, str) and schema in PRIMITIVES
+        return _with_names({"type": schema} if is_primitive else schema, self.named)
 
     def records_of_unions(self) -> dict[str, str]:
         """The full names of records that a union has beside others, by their names without a namespace."""

@@ -9,6 +9,7 @@ from tests.mutants.mutant import Kind
 _FLIGHTS: Final = "tests/registry/test_single_flight.py"
 _REQUESTS: Final = "tests/registry/test_requests.py"
 _SECRETS: Final = "tests/registry/test_secrets.py"
+_UNIONS: Final = "tests/registry/test_avro_unions.py"
 _UNCHANGED: Final = "tests/registry/test_unchanged.py"
 _PRODUCERS: Final = "tests/registry/test_producers.py"
 
@@ -33,11 +34,43 @@ REGISTRY: Final = (
     ),
     _mutant(
         "value-behind-a-name-not-checked",
-        "registry/formats/avro_checks.py",
-        "        if rule is not None and type(data[1]) is not rule.fits:\n",
-        "        if False:\n",
+        "registry/formats/avro_unions.py",
+        "                by_name[data[0]].check(data[1])\n",
+        "                pass\n",
         '("int", 3.7) in a union is written as 3.',
         f"{_UNCHANGED}::test_a_value_that_would_be_another_one",
+    ),
+    _mutant(
+        "value-of-a-union-not-checked",
+        "registry/formats/avro_unions.py",
+        "        taken.check(data)\n",
+        "        pass\n",
+        "A number that is too large for the float of a union is written as infinity.",
+        f"{_UNIONS}::test_what_no_type_holds",
+    ),
+    _mutant(
+        "text-becomes-a-date-in-a-union",
+        "registry/formats/avro_unions.py",
+        "        if better is not None and by_name[better.name] is better:\n",
+        "        if False:\n",
+        "A text that looks like a date is written as one, and its field may have text.",
+        f"{_UNIONS}::test_what_no_type_holds",
+    ),
+    _mutant(
+        "first-record-of-a-union",
+        "registry/formats/avro_unions.py",
+        "                if fields > most:\n",
+        "                if found is None:\n",
+        "A record is checked with the types of another one, and becomes a dead letter.",
+        f"{_UNIONS}::test_what_a_type_holds",
+    ),
+    _mutant(
+        "minus-zero-of-a-fixed",
+        "registry/formats/avro_rules.py",
+        "        elif is_fixed and not data and data.is_signed():\n",
+        "        elif False:\n",
+        "An amount of -0.00 is written as -0.02.",
+        f"{_UNIONS}::test_what_no_type_holds",
     ),
     _mutant(
         "first-reference-with-that-end",
@@ -73,7 +106,7 @@ REGISTRY: Final = (
     ),
     _mutant(
         "none-becomes-false-in-avro",
-        "registry/formats/avro_checks.py",
+        "registry/formats/avro_rules.py",
         "    if not bool(data) == data:\n",
         "    if False:\n",
         'A flag that is not known is written as False, and one that is the text "no" as True.',
@@ -81,7 +114,7 @@ REGISTRY: Final = (
     ),
     _mutant(
         "number-is-cut-to-an-integer",
-        "registry/formats/avro_checks.py",
+        "registry/formats/avro_rules.py",
         "        is_whole = bool(int(data) == data)\n",
         "        is_whole = int(data) is not None\n",
         "A price of 3.7 in a field of type long is written as 3.",

@@ -1,0 +1,172 @@
+"""The checks of types that have no others in them: the values that fastavro would write as others, without an error."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from aioproducer.registry.formats.floats import is_rounded_to_infinity
+
+__all__ = ["PRIMITIVES", "Check", "Rule", "rule_of"]
+
+Check: TypeAlias = Callable[[Any], None]
+"""Raises for a value that would be read as another one."""
+
+PRIMITIVES: Final = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+
+_MOST: Final = (1 << 31) - 1
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_MIDNIGHT: Final = datetime.time()
+
+
+class _Any:
+    """Stands for no class of values: each is looked at."""
+
+
+@attrs.frozen
+class Rule:
+    """The check of a type: values of the class `fits` need none."""
+
+    check: Check
+    fits: type = _Any
+
+    @property
+    def looks_at_all(self) -> bool:
+        """True if the values of each class are looked at."""
+        return self.fits is _Any
+
+
+def rule_of(kind: str, schema: Any) -> Rule | None:
+    """The rule of a type without others in it; None if fastavro refuses all that it would write as another value."""
+    logical = schema.get("logicalType") if isinstance(schema, dict) else None
+    if logical == "decimal" and kind in {"bytes", "fixed"}:
+        return Rule(_decimal_of(schema))
+    # Of an unknown one, a reader takes no notice, whatever it is.
+    return _LOGICAL.get((kind, str(logical))) or _PRIMITIVE.get(kind)
+
+
+def _null(data: Any) -> None:
+    raise TypeError(f"null is required, not {type(data).__name__}")
+
+
+def _boolean(data: Any) -> None:
+    if not bool(data) == data:
+        raise TypeError(f"a boolean is required, not {type(data).__name__}")
+
+
+def _long(data: Any) -> None:
+    if type(data) is int:
+        return
+    try:
+        is_whole = bool(int(data) == data)
+    except (TypeError, ValueError):
+        is_whole = False
+    if not is_whole:
+        raise TypeError("an integer is required")
+
+
+def _int(data: Any) -> None:
+    _long(data)
+    if not -_MOST - 1 <= data <= _MOST:
+        raise ValueError("an int has 32 bits, and this number needs more; the type long has 64")
+
+
+def _float(data: Any) -> None:
+    if is_rounded_to_infinity(data):
+        raise ValueError("a float has 32 bits, and this number is too large; the type double has 64")
+
+
+def _bytes(data: Any) -> None:
+    try:
+        view = memoryview(data)
+    except TypeError:
+        # Nothing that fastavro takes.
+        return
+    if not view.c_contiguous:
+        raise ValueError("the bytes of a view are not in one piece: give bytes(view)")
+
+
+def _date(data: Any) -> None:
+    if isinstance(data, datetime.datetime):
+        if data.time() != _MIDNIGHT:
+            raise ValueError("a date is required, and this datetime has a time")
+    elif not isinstance(data, datetime.date | str):
+        _int(data)
+
+
+def _time_of(day: int) -> Check:
+    """The check of a time; `day` is the number of the first time that no day has."""
+
+    def check(data: Any) -> None:
+        if isinstance(data, datetime.time):
+            if data.tzinfo is not None:
+                raise ValueError("a time without a zone is required: the zone would be lost")
+            return
+        _long(data)
+        if not 0 <= data < day:
+            raise ValueError(f"a time is a number from 0 to {day - 1}: readers refuse another one")
+
+    return check
+
+
+def _moment(data: Any) -> None:
+    if not isinstance(data, datetime.datetime):
+        _long(data)
+
+
+def _local_moment(data: Any) -> None:
+    if isinstance(data, datetime.datetime) and data.tzinfo is not None:
+        raise ValueError("a datetime without a zone is required: the zone would be lost")
+    _moment(data)
+
+
+def _decimal_of(schema: Any) -> Check:
+    precision, scale = schema["precision"], schema.get("scale", 0)
+    is_fixed = schema["type"] == "fixed"
+
+    def check(data: Any) -> None:
+        if not isinstance(data, decimal.Decimal):
+            _bytes(data)
+        elif not data.is_finite():
+            raise ValueError(f"a decimal is a finite number, not {data}")
+        elif data and data.adjusted() >= precision - scale:
+            raise ValueError(
+                f"a decimal of precision {precision} and scale {scale} has {precision - scale} digits before the point"
+            )
+        elif is_fixed and not data and data.is_signed():
+            # fastavro writes another number.
+            raise ValueError("a fixed decimal has no -0: give 0")
+
+    return check
+
+
+def _uuid(data: Any) -> None:
+    if isinstance(data, str) and _UUID.fullmatch(data) is None:
+        uuid.UUID(data)
+
+
+_PRIMITIVE: Final = {
+    "null": Rule(_null, type(None)),
+    "boolean": Rule(_boolean, bool),
+    "int": Rule(_int),
+    "long": Rule(_long, int),
+    "float": Rule(_float),
+    "bytes": Rule(_bytes, bytes),
+    "fixed": Rule(_bytes, bytes),
+}
+_LOGICAL: Final[dict[tuple[str, str], Rule]] = {
+    ("int", "date"): Rule(_date, datetime.date),
+    ("int", "time-millis"): Rule(_time_of(86_400_000)),
+    ("long", "time-micros"): Rule(_time_of(86_400_000_000)),
+    ("string", "uuid"): Rule(_uuid, uuid.UUID),
+    ("long", "timestamp-millis"): Rule(_moment, datetime.datetime),
+    ("long", "timestamp-micros"): Rule(_moment, datetime.datetime),
+    ("long", "local-timestamp-millis"): Rule(_local_moment),
+    ("long", "local-timestamp-micros"): Rule(_local_moment),
+}

@@ -1,0 +1,222 @@
+"""Unions of several types: which of them fastavro takes for a value, and whether it would write another value with it.
+
+fastavro takes the first type that the value fits, a `double` before a `float`, and of records the one with the most of the
+fields. A datetime fits a `date`, an integer a `double`, and some text a `date` as well: they are refused where another type
+of the union holds them as they are. Behind a name, fastavro looks at nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import numbers
+import struct
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+from fastavro.validation import validate
+
+from aioproducer.registry.formats.avro_rules import Rule
+from aioproducer.registry.formats.avro_schemas import AvroSchema
+
+__all__ = ["Branch", "rule_of_union"]
+
+_BYTES: Final = (bytes, bytearray)
+_MOMENTS: Final = tuple(
+    f"long-{zone}timestamp-{unit}" for zone in ("", "local-") for unit in ("millis", "micros")
+)
+_TIMES: Final = ("int-time-millis", "long-time-micros")
+_DECIMALS: Final = ("bytes-decimal", "fixed-decimal")
+_FLOATS: Final = ("float", "double")
+_RECORDS: Final = ("record", "error")
+_NAMED: Final = (*_RECORDS, "enum", "fixed")
+
+# The types that may take the values of a class; the type "union" may take all.
+_TAKEN_BY: Final[dict[type, tuple[str, ...]]] = {
+    type(None): ("null",),
+    bool: ("boolean",),
+    int: ("int", "long", *_FLOATS, "int-date", *_TIMES, *_MOMENTS),
+    float: _FLOATS,
+    str: ("string", "string-uuid", "enum", "int-date"),
+    bytes: ("bytes", "fixed", *_DECIMALS, "array"),
+    bytearray: ("bytes", "fixed", *_DECIMALS, "array"),
+    datetime.datetime: ("int-date", *_MOMENTS),
+    datetime.date: ("int-date",),
+    datetime.time: _TIMES,
+    decimal.Decimal: _DECIMALS,
+    uuid.UUID: ("string-uuid",),
+    dict: (*_RECORDS, "map"),
+    list: ("array",),
+}
+# The values that are read as those of another class, by the type.
+_CONVERTED_BY: Final[dict[str, tuple[type, ...]]] = {
+    "int-date": (str, numbers.Integral, datetime.datetime),
+    "string-uuid": (str,),
+    **dict.fromkeys((*_TIMES, *_MOMENTS), (numbers.Integral,)),
+    **dict.fromkeys(_DECIMALS, _BYTES),
+}
+# The values that are read as they are.
+_HELD_BY: Final[dict[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "enum": (str,),
+    "long-time-micros": (datetime.time,),
+    **dict.fromkeys(("int", "long", *_FLOATS), (numbers.Integral,)),
+    **dict.fromkeys(("bytes", "fixed"), _BYTES),
+    **dict.fromkeys(_MOMENTS, (datetime.datetime,)),
+}
+_LOGICAL: Final = {*_CONVERTED_BY}
+
+
+@attrs.frozen
+class Branch:
+    """A type of a union."""
+
+    name: str
+    """By which a tuple chooses it."""
+    type: str
+    """The type, with its logical type if fastavro knows that."""
+    schema: Any
+    rule: Rule | None
+    fields: frozenset[str]
+    """The names of the fields of a record."""
+
+    @classmethod
+    def of(cls, schema: Any, whole: AvroSchema, rule: Rule | None) -> Branch:
+        """The type of a union in a whole schema."""
+        found = whole.named.get(schema, schema) if isinstance(schema, str) else schema
+        if isinstance(found, list):
+            return cls("union", "union", whole.alone(found), rule, frozenset())
+        kind = found["type"] if isinstance(found, dict) else found
+        described = found if isinstance(found, dict) else {}
+        logical = f"{kind}-{described.get('logicalType')}"
+        return cls(
+            str(described["name"] if kind in _NAMED else kind),
+            logical if logical in _LOGICAL else kind,
+            whole.alone(schema),
+            rule,
+            frozenset(each["name"] for each in described.get("fields", ())),
+        )
+
+    def check(self, data: Any) -> None:
+        """Check a value that is written with this type."""
+        if self.rule is not None and type(data) is not self.rule.fits:
+            self.rule.check(data)
+
+
+def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
+    """The rule of a union. `strict`: a record has all fields of its type, and no others."""
+    taking = {kind: tuple(_taking(branches, types)) for kind, types in _TAKEN_BY.items()}
+    harmless = frozenset(kind for kind, possible in taking.items() if _is_harmless(kind, possible))
+    by_name: dict[str, Branch] = {}
+    for branch in branches:
+        by_name.setdefault(branch.name, branch)
+
+    def check(data: Any) -> None:
+        kind = type(data)
+        if kind in harmless:
+            return
+        if isinstance(data, tuple):
+            if len(data) == 2 and isinstance(data[0], str) and data[0] in by_name:
+                by_name[data[0]].check(data[1])
+            return
+        possible = taking.get(kind, branches)
+        taken = possible[0] if len(possible) == 1 else _tried(possible, data, strict=strict)
+        if taken is None:
+            # fastavro refuses it.
+            return
+        better = _better(taken, possible, data) if len(possible) > 1 else None
+        if better is not None and by_name[better.name] is better:
+            raise ValueError(
+                f"the type {taken.type} of the union would change this {kind.__name__}, and {better.type} holds it: "
+                f"give a tuple of the name and the value, ({better.name!r}, ...)"
+            )
+        if len(possible) > 1 and taken.type == "record" and _is_stranger(taken, data):
+            raise ValueError("no record of the union has a field of this mapping")
+        taken.check(data)
+
+    return Rule(check)
+
+
+def _taking(branches: Sequence[Branch], types: Sequence[str]) -> Sequence[Branch]:
+    return [each for each in branches if each.type in types or each.type == "union"]
+
+
+def _is_harmless(kind: type, possible: Sequence[Branch]) -> bool:
+    """Whether fastavro refuses each value of a class that one of these types would change."""
+    types = [each.type for each in possible]
+    if kind is int:
+        # The ranges of integers are looked at. A large one is rounded by a double that comes before a long.
+        in_front = types[: types.index("long")] if "long" in types else []
+        return {*types} <= {"int", "long", "double"} and "double" not in in_front
+    if kind is float:
+        return {*types} <= {*_FLOATS} and types != ["float"]
+    is_converted = any(issubclass(kind, _CONVERTED_BY.get(each, ())) for each in types)
+    return not is_converted and all(each.rule is None or each.rule.fits is kind for each in possible)
+
+
+def _tried(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | None:
+    try:
+        return _taken(branches, data, strict=strict)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{error}: a tuple of the name and the value chooses a type of the union") from None
+
+
+def _taken(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | None:
+    """The type that fastavro takes for a value without a name."""
+    found: Branch | None = None
+    most = -1
+    for branch in branches:
+        if found is not None and found.type == "float":
+            if branch.type == "double":
+                return branch
+        elif _fits(branch, data, strict=strict):
+            if branch.type == "record":
+                fields = len(branch.fields.intersection(data))
+                if fields > most:
+                    found, most = branch, fields
+            elif branch.type == "float":
+                found = branch
+            else:
+                return branch
+    return found
+
+
+def _better(taken: Branch, branches: Sequence[Branch], data: Any) -> Branch | None:
+    """The type that holds a value as it is, where the one that fastavro takes would change it."""
+    if not (isinstance(data, _CONVERTED_BY.get(taken.type, ())) or _is_rounded(taken.type, data)):
+        return None
+    for other in branches:
+        if (
+            other is not taken
+            and not (taken.type in _FLOATS and other.type in _FLOATS)
+            and isinstance(data, _HELD_BY.get(other.type, ()))
+            and _fits(other, data, strict=False)
+        ):
+            return other
+    return None
+
+
+def _is_stranger(record: Branch, data: Any) -> bool:
+    """Whether nothing of a mapping would be left: all fields of the record have defaults, or may be null."""
+    return bool(data) and "-type" not in data and record.fields.isdisjoint(data)
+
+
+def _is_rounded(kind: str, data: Any) -> bool:
+    if kind == "int-time-millis":
+        return isinstance(data, datetime.time) and data.microsecond % 1000 != 0
+    if kind not in _FLOATS or not isinstance(data, numbers.Integral):
+        return False
+    try:
+        held = float(data)
+        if kind == "float":
+            (held,) = struct.unpack("<f", struct.pack("<f", held))
+    except OverflowError:
+        # Its own check refuses it.
+        return False
+    return bool(held != data)
+
+
+def _fits(branch: Branch, data: Any, *, strict: bool) -> bool:
+    return bool(validate(data, branch.schema, raise_errors=False, strict=strict))

@@ -1,0 +1,301 @@
+"""Unions in Avro: a value that is written with one of several types is read as it was, or as a type alone would have it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import decimal
+import io
+import json
+import uuid
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aioproducer.registry import AvroSerializer, Registry
+from aioproducer.testing import EmbeddedRegistry
+from tests.registry.test_avro import read_by_fastavro, written
+
+UTC = datetime.UTC
+FIVE = datetime.timezone(datetime.timedelta(hours=5))
+DATE = {"type": "int", "logicalType": "date"}
+CLOCK_MILLIS = {"type": "int", "logicalType": "time-millis"}
+CLOCK = {"type": "long", "logicalType": "time-micros"}
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+LOCAL = {"type": "long", "logicalType": "local-timestamp-micros"}
+UUID = {"type": "string", "logicalType": "uuid"}
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}
+FIXED = {"type": "fixed", "name": "F", "size": 4}
+FIXED_DECIMAL = {**FIXED, "logicalType": "decimal", "precision": 9, "scale": 2}
+ENUM = {"type": "enum", "name": "E", "symbols": ["red", "green"]}
+
+
+def record(name: str, /, **fields: Any) -> Any:
+    """A schema of records."""
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": key, "type": kind} for key, kind in fields.items()],
+    }
+
+
+def array(items: Any) -> Any:
+    """A schema of arrays."""
+    return {"type": "array", "items": items}
+
+
+def table(values: Any) -> Any:
+    """A schema of maps."""
+    return {"type": "map", "values": values}
+
+
+CAT = record("Cat", born=DATE, weight="float")
+DOG = record("Dog", born=MILLIS, name=["null", "string"])
+OWL = record("Owl", at=["null", "int"])
+
+# The types of a union differ, but for records: one of each line.
+KINDS: list[list[Any]] = [
+    ["null"],
+    ["boolean"],
+    ["int", DATE, CLOCK_MILLIS],
+    ["long", CLOCK, MILLIS, LOCAL],
+    ["float"],
+    ["double"],
+    ["bytes", DECIMAL],
+    ["string", UUID],
+    [FIXED, FIXED_DECIMAL],
+    [ENUM],
+    [array(each) for each in ("int", "string", DATE, "float", ["null", "int", "string"])],
+    [table(each) for each in ("long", "float", DATE, "boolean")],
+    [CAT],
+    [DOG],
+    [OWL],
+]
+UNIONS = st.lists(
+    st.sampled_from(range(len(KINDS))).flatmap(
+        lambda row: st.sampled_from(KINDS[row]).map(lambda kind: (row, kind))
+    ),
+    min_size=2,
+    max_size=6,
+    unique_by=lambda drawn: drawn[0],
+).map(lambda drawn: [kind for _, kind in drawn])
+MORNING = datetime.datetime(2026, 1, 2, 9, 30, 0, 123456, tzinfo=UTC).replace(tzinfo=None)
+ATOMS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([2**24 + 1, 2**31, 2**53 + 1, 2**63, -(2**63) - 1, 10**39, 10**400]),
+    st.floats(allow_nan=False),
+    st.sampled_from([1e39, -1e39, 0.1, 3.7, 2.0]),
+    st.sampled_from(["", "red", "2026-01-02", str(uuid.UUID(int=5)), "x"]),
+    st.binary(max_size=4),
+    st.binary(max_size=4).map(bytearray),
+    st.just(memoryview(b"abcdefgh")[::2]),
+    st.sampled_from([decimal.Decimal(each) for each in ("-0.00", "1E+5", "0.001", "NaN", "Infinity", "3.7")]),
+    st.decimals(-1000, 1000, places=2),
+    st.dates(),
+    st.sampled_from([MORNING, MORNING.replace(tzinfo=UTC), MORNING.replace(tzinfo=FIVE)]),
+    st.just(datetime.datetime(2026, 1, 2, tzinfo=UTC)),
+    st.times(),
+    st.just(datetime.time(9, 30, tzinfo=FIVE)),
+    st.uuids(),
+)
+VALUES = st.one_of(
+    ATOMS,
+    st.lists(ATOMS, max_size=2),
+    st.dictionaries(st.sampled_from(["a", "at", "born", "weight", "name"]), ATOMS, max_size=3),
+    st.fixed_dictionaries({"born": st.dates() | ATOMS, "weight": st.floats(width=32) | ATOMS}),
+    st.fixed_dictionaries(
+        {"born": st.just(MORNING.replace(tzinfo=UTC)) | ATOMS, "name": st.text(max_size=2)}
+    ),
+)
+
+
+class _Types:
+    """Serializers of fields, by their types."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._known: dict[str, AvroSerializer[Any]] = {}
+
+    async def read(self, kind: Any, value: Any) -> list[Any]:
+        """The value that readers get with this type; none if it is refused."""
+        schema, text = record("R", f=kind), json.dumps(kind)
+        serializer = self._known.get(text)
+        if serializer is None:
+            # Without defaults: a record that is written has no others.
+            serializer = AvroSerializer(self._registry, schema, strict=True, subject=lambda *_: text)
+            self._known[text] = serializer
+            await serializer.warm("t")
+        try:
+            made = serializer.serialize("t", None, {"f": value})
+        except (ArithmeticError, AttributeError, TypeError, ValueError):
+            return []
+        assert isinstance(made, bytes)
+        try:
+            return [each["f"] for each in read_by_fastavro(schema, [made])]
+        except (OverflowError, ValueError) as error:
+            # The number of a date that Python's calendar does not have.
+            assert "out of range" in str(error)  # noqa: PT017 - a result as others
+            return ["no such date"]
+
+
+def _is_same(read: Any, value: Any) -> bool:
+    """Equal, where 1 is not True, a float may have 32 bits, and a moment the milliseconds of its type."""
+    if isinstance(read, bool) is not isinstance(value, bool):
+        return False
+    if isinstance(value, dict):
+        return (
+            isinstance(read, dict)
+            and read.keys() == value.keys()
+            and all(_is_same(read[key], value[key]) for key in value)
+        )
+    if isinstance(value, list):
+        return isinstance(read, list) and len(read) == len(value) and all(map(_is_same, read, value))
+    if isinstance(value, float):
+        return isinstance(read, float | int) and read in (value, _rounded("float", value))
+    if isinstance(value, datetime.datetime) and isinstance(read, datetime.datetime):
+        moment = value.astimezone(UTC) if read.tzinfo is not None else value
+        return read in (moment, moment.replace(microsecond=moment.microsecond // 1000 * 1000))
+    return bool(read == value)
+
+
+def _rounded(kind: str, value: Any) -> Any:
+    data = io.BytesIO()
+    fastavro.schemaless_writer(data, kind, value)
+    data.seek(0)
+    return fastavro.schemaless_reader(data, kind, None)
+
+
+@given(st.lists(st.tuples(UNIONS, st.lists(VALUES, min_size=5, max_size=15)), min_size=3, max_size=6))
+@settings(max_examples=30, deadline=None)
+def test_a_value_is_held_or_refused(cases: list[tuple[list[Any], list[Any]]]) -> None:
+    """If a type of the union holds a value, it is read as it was. Otherwise it is read as one of the types alone reads it."""
+
+    async def main() -> None:
+        async with EmbeddedRegistry() as server, Registry(server.url) as registry:
+            types = _Types(registry)
+            for union, values in cases:
+                for value in values:
+                    for read in await types.read(union, value):
+                        alone = [one for kind in union for one in await types.read(kind, value)]
+                        is_held = any(_is_same(one, value) for one in alone)
+                        assert _is_same(read, value) if is_held else read in alone, (union, value, read)
+
+    asyncio.run(main())
+
+
+DAY = datetime.date(2026, 1, 2)
+LETTERS = [record("Old", f="float"), record("New", f="double", g="int")]
+WRONG: list[tuple[Any, Any, str]] = [
+    (["null", "float", "string"], 1e39, "32 bits"),
+    (["null", "float", "int"], 2**24 + 1, r"the type float .* int holds it: .* \('int', ...\)"),
+    (["double", "long"], 2**53 + 1, r"\('long', ...\)"),
+    (["null", "float", "string"], 10**39, "32 bits"),
+    (["null", DATE, "string"], MORNING, "has a time"),
+    (
+        ["null", DATE, MILLIS],
+        datetime.datetime(2026, 1, 2, tzinfo=UTC),
+        r"long-timestamp-millis holds it: .* \('long', ...\)",
+    ),
+    (["null", DATE, "string"], "2026-01-02", r"\('string', ...\)"),
+    (["null", DATE, "string"], "x", "a tuple of the name and the value chooses a type"),
+    (["null", DATE, "long"], 5, r"\('long', ...\)"),
+    (["null", MILLIS, "int"], 5, r"\('int', ...\)"),
+    (["null", CLOCK, "int"], 86_400_000_000, "a time is a number from 0 to"),
+    (["null", CLOCK_MILLIS, CLOCK], datetime.time(9, 0, 0, 1), r"\('long', ...\)"),
+    (["null", CLOCK, "string"], datetime.time(9, tzinfo=UTC), "zone"),
+    (["null", LOCAL, "string"], datetime.datetime(2026, 1, 2, tzinfo=UTC), "zone"),
+    (["null", UUID, "int"], "x", "UUID"),
+    (["null", UUID, ENUM], "red", r"\('E', ...\)"),
+    (["null", DECIMAL, FIXED], b"abcd", r"\('F', ...\)"),
+    (["null", DECIMAL, "string"], decimal.Decimal("NaN"), "concatenate|finite"),
+    (["null", DECIMAL, "string"], decimal.Decimal("1E+5"), "4 digits before the point"),
+    (["null", FIXED_DECIMAL, "string"], decimal.Decimal("-0.00"), "no -0"),
+    (["null", array("int"), "bytes"], b"abc", "a list is required"),
+    (["null", array("int"), "string"], ("array", [1.5]), "an integer"),
+    (["null", DATE, "string"], ("int", MORNING), "has a time"),
+    (["null", array(DATE), "string"], [MORNING], "has a time"),
+    (["null", table("float"), "string"], {"a": 1e39}, "32 bits"),
+    (["null", CAT, OWL], {"born": MORNING, "weight": 1.0}, "on field born"),
+    (LETTERS, {"f": 1e39}, "on field f"),
+    (["null", OWL, record("Hen", by=["null", "int"])], {"of": 5}, "no record of the union has a field"),
+]
+
+
+@pytest.mark.parametrize(("union", "value", "words"), WRONG, ids=str)
+async def test_what_no_type_holds(union: Any, value: Any, words: str, embedded: EmbeddedRegistry) -> None:
+    """It is refused, with the tuple that holds it if there is one."""
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, record("R", f=union))
+        await serializer.warm("t")
+        with pytest.raises((TypeError, ValueError), match=words):
+            serializer.serialize("t", None, {"f": value})
+
+
+RIGHT: list[tuple[Any, Any, Any]] = [
+    (["null", "float", "string"], 1.5, 1.5),
+    (["null", "float", "double"], 1e300, 1e300),
+    (["null", "double", "string"], 2**53 + 1, float(2**53)),
+    (["null", "int", "long", "double"], 2**40, 2**40),
+    (["long", "double"], 2**70, float(2**70)),
+    (["null", "float", "int"], 5, 5),
+    (["null", "float", "int"], ("int", 2**24 + 1), 2**24 + 1),
+    (["null", DATE, "boolean"], "2026-01-02", DAY),
+    (["null", DATE, "boolean"], 5, datetime.date(1970, 1, 6)),
+    (["null", DATE, MILLIS], DAY, DAY),
+    (["null", DATE, "string"], ("string", "2026-01-02"), "2026-01-02"),
+    (
+        ["null", MILLIS, DATE],
+        MORNING.replace(tzinfo=UTC),
+        datetime.datetime(2026, 1, 2, 9, 30, 0, 123000, tzinfo=UTC),
+    ),
+    (["null", MILLIS, DATE], DAY, DAY),
+    (["null", CLOCK_MILLIS, CLOCK], datetime.time(9), datetime.time(9)),
+    (["null", UUID, "int"], str(uuid.UUID(int=5)), uuid.UUID(int=5)),
+    (["null", UUID, ENUM], ("E", "red"), "red"),
+    (["null", ENUM, "string"], "red", "red"),
+    (["null", ENUM, "string"], "x", "x"),
+    (["null", DECIMAL, FIXED], ("F", b"abcd"), b"abcd"),
+    (["null", DECIMAL, "string"], decimal.Decimal("12.3"), decimal.Decimal("12.30")),
+    (["null", DECIMAL, "string"], b"\1", decimal.Decimal("0.01")),
+    (["null", "bytes", array("int")], b"abc", b"abc"),
+    (["null", array("int"), "string"], range(3), [0, 1, 2]),
+    (["null", CAT, OWL], {"born": DAY, "weight": 1.5}, {"born": DAY, "weight": 1.5}),
+    (["null", CAT, OWL], {}, {"at": None}),
+    (LETTERS, {"f": 1e39, "g": 1}, {"f": 1e39, "g": 1}),
+    (["null", OWL, table("int")], {"at": 5, "in": 6}, {"at": 5, "in": 6}),
+]
+
+
+@pytest.mark.parametrize(("union", "value", "read"), RIGHT, ids=str)
+async def test_what_a_type_holds(union: Any, value: Any, read: Any, embedded: EmbeddedRegistry) -> None:
+    """It is written with the type that fastavro takes, or with that of the name."""
+    schema = record("R", f=union)
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        assert read_by_fastavro(schema, await written(serializer, {"f": value})) == [{"f": read}]
+
+
+async def test_a_record_that_is_named_in_a_union(embedded: EmbeddedRegistry) -> None:
+    """Of records that were described before, as of others, the one with the most of the fields is written."""
+    schema = record("R", old=["null", LETTERS[0]], new=["null", LETTERS[1]], f=["null", "Old", "New"])
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        value = {"old": None, "new": None, "f": {"f": 1e39, "g": 1}}
+        assert read_by_fastavro(schema, await written(serializer, value)) == [value]
+        with pytest.raises(ValueError, match="32 bits"):
+            serializer.serialize("orders", None, {"old": None, "new": None, "f": {"f": 1e39}})
+
+
+async def test_bytes_of_a_fixed_that_is_named(embedded: EmbeddedRegistry) -> None:
+    """A type that was described before has the same rules."""
+    schema = record("R", f=FIXED, g="F")
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        await serializer.warm("t")
+        with pytest.raises(ValueError, match="not in one piece"):
+            serializer.serialize("t", None, {"f": b"abcd", "g": memoryview(b"abcdefgh")[::2]})
