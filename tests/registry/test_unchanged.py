@@ -17,7 +17,7 @@ import fastavro
 import msgspec
 import pydantic
 import pytest
-from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pb2, struct_pb2, wrappers_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -491,3 +491,82 @@ async def test_text_in_place_of_a_list(wrong: Any, embedded: EmbeddedRegistry) -
         for data in ({"tags": wrong}, {"parts": [{"tags": wrong}]}):
             with pytest.raises(TypeError, match="a list is required for the field tags"):
                 serializer.serialize("t", None, data)
+
+
+def measures() -> Any:
+    """A message with numbers, flags, and types that each Protobuf has."""
+    field = descriptor_pb2.FieldDescriptorProto
+    file = new_file("measures.proto", "p", tuple(each.DESCRIPTOR.name for each in (struct_pb2, wrappers_pb2)))
+    message = add_message(file, "Measure")
+    add_field(message, "f", field.TYPE_FLOAT)
+    add_field(message, "fs", field.TYPE_FLOAT, repeated=True)
+    add_field(message, "b", field.TYPE_BOOL)
+    add_field(message, "n", field.TYPE_INT32, repeated=True)
+    for name, kind in (
+        ("list", "ListValue"),
+        ("any", "Value"),
+        ("free", "Struct"),
+        ("wrapped", "FloatValue"),
+    ):
+        add_field(message, name, field.TYPE_MESSAGE, type_name=f".google.protobuf.{kind}")
+    entry = add_message(message, "ByEntry", nested=True)
+    entry.options.map_entry = True
+    add_field(entry, "key", field.TYPE_BOOL)
+    add_field(entry, "value", field.TYPE_FLOAT)
+    add_field(message, "by", field.TYPE_MESSAGE, type_name=".p.Measure.ByEntry", repeated=True)
+    add_field(message, "in", field.TYPE_MESSAGE, type_name=".p.Measure", repeated=True)
+    return classes_of(file)["p.Measure"]
+
+
+MEASURE = measures()
+CHANGED = [
+    {"f": 1e39},
+    {"f": 10**39},
+    {"f": decimal.Decimal("1e400")},
+    {"fs": [1.0, -1e39]},
+    {"fs": (1e39,)},
+    {"b": 3},
+    {"b": -1},
+    {"n": bytearray(b"ab")},
+    {"n": memoryview(b"ab")},
+    {"list": "ab"},
+    {"list": b"ab"},
+    {"any": {"string_value": "x", "number_value": 2.0}},
+    {"any": {"bool_value": 3}},
+    {"wrapped": {"value": 1e39}},
+    {"by": {True: 1e39}},
+    {"by": {3: 1.0}},
+    {"in": [{}, {"b": 3}]},
+]
+
+
+@pytest.mark.parametrize("wrong", CHANGED, ids=",".join)
+async def test_a_field_that_would_be_another_one(wrong: Any, embedded: EmbeddedRegistry) -> None:
+    """A message takes 1e39 as infinity, 3 as True, and bytes or text as a list."""
+    async with Registry(embedded.url) as registry:
+        serializer: ProtobufSerializer[Any] = ProtobufSerializer(registry, MEASURE)
+        await serializer.warm("t")
+        with pytest.raises((TypeError, ValueError), match=r"required|too large|one oneof"):
+            serializer.serialize("t", None, wrong)
+
+
+async def test_fields_of_other_classes(embedded: EmbeddedRegistry) -> None:
+    """They are written if they are read as equal."""
+    right = {
+        "f": decimal.Decimal("1.5"),
+        "fs": [math.inf, 3.4e38, 2],
+        "b": 1,
+        "n": (1, 2),
+        "list": ["ab", 1.0],
+        "any": {"list_value": ["x"]},
+        "free": {"f": 1e39, "b": 3.0, "any": {"string_value": "x", "number_value": 2.0}},
+        "wrapped": {"value": 1.5},
+        "by": {False: 1.5},
+        "in": [{"b": False}],
+    }
+    async with Registry(embedded.url) as registry:
+        serializer: ProtobufSerializer[Any] = ProtobufSerializer(registry, MEASURE)
+        await serializer.warm("t")
+        made = serializer.serialize("t", None, right)
+        assert isinstance(made, bytes)
+        assert MEASURE.FromString(made[6:]) == MEASURE(**right)

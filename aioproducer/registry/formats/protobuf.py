@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import decimal
+import numbers
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -11,6 +13,7 @@ import attrs
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
+from aioproducer.registry.formats.floats import is_rounded_to_infinity
 from aioproducer.registry.formats.to_dict import Plain
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Reference, Schema
@@ -32,7 +35,10 @@ __all__ = ["ProtobufSerializer", "message_path"]
 
 # Every registry and every client has these.
 _WELL_KNOWN: Final = "google/protobuf/"
-_WELL_KNOWN_TYPES: Final = "google.protobuf."
+_LIST: Final = "google.protobuf.ListValue"
+# Its mapping has any names.
+_STRUCT: Final = "google.protobuf.Struct"
+_NO_LIST: Final = (str, bytes, bytearray, memoryview)
 
 
 class ProtobufSerializer(RegistrySerializer[T_contra]):
@@ -149,7 +155,7 @@ def _encode_of(
 
 
 def _check(descriptor: Any, fields: dict[Any, Any]) -> None:
-    """Refuse fields of which the message would have others: two of one oneof, or text as a list of characters."""
+    """Refuse fields of which the message would have others: two of one oneof, text as a list, 1e39 as infinity."""
     for group in descriptor.oneofs:
         given = [each.name for each in group.fields if fields.get(each.name) is not None]
         if len(given) > 1:
@@ -161,24 +167,39 @@ def _check(descriptor: Any, fields: dict[Any, Any]) -> None:
         # The message refuses a field that it does not have.
         if field is None or value is None:
             continue
-        is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
-        if field.is_repeated and not is_map and isinstance(value, str | bytes | dict):
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            _check_entries(field.message_type.fields_by_name, value)
+        elif not field.is_repeated:
+            _check_one(field, value)
+        elif isinstance(value, (*_NO_LIST, dict)):
             raise TypeError(f"a list is required for the field {name}, not {type(value).__name__}")
-        if field.message_type is not None:
-            _check_messages(field.message_type, value, is_map=is_map)
+        elif isinstance(value, list | tuple):
+            for each in value:
+                _check_one(field, each)
 
 
-def _check_messages(descriptor: Any, value: Any, *, is_map: bool) -> None:
-    """The same for the messages in a field. Those that are messages already have kept what they were given."""
-    messages: Any = value if isinstance(value, list) else [value]
-    if is_map:
-        descriptor = descriptor.fields_by_name["value"].message_type
-        messages = value.values() if isinstance(value, dict) else ()
-    if descriptor is None or descriptor.full_name.startswith(_WELL_KNOWN_TYPES):
-        return
-    for each in messages:
-        if isinstance(each, dict):
-            _check(descriptor, each)
+def _check_entries(parts: Any, entries: Any) -> None:
+    if isinstance(entries, dict):
+        for key, value in entries.items():
+            _check_one(parts["key"], key)
+            _check_one(parts["value"], value)
+
+
+def _check_one(field: Any, value: Any) -> None:
+    """Check one value of a field. A message in it has kept what it was given."""
+    if field.type == field.TYPE_FLOAT:
+        if isinstance(value, numbers.Real | decimal.Decimal) and is_rounded_to_infinity(value):
+            raise ValueError(f"the field {field.name} has 32 bits, and this number is too large for them")
+    elif field.type == field.TYPE_BOOL:
+        is_number = isinstance(value, numbers.Number)
+        if is_number and value not in (0, 1):
+            raise TypeError(f"a bool is required for the field {field.name}, not {type(value).__name__}")
+    elif field.message_type is not None:
+        kind = field.message_type
+        if kind.full_name == _LIST and isinstance(value, _NO_LIST):
+            raise TypeError(f"a list is required for the field {field.name}, not {type(value).__name__}")
+        if isinstance(value, dict) and kind.full_name != _STRUCT:
+            _check(kind, value)
 
 
 def message_path(descriptor: Any) -> tuple[int, ...]:

@@ -73,6 +73,14 @@ REGISTRY: Final = (
         f"{_UNIONS}::test_what_no_type_holds",
     ),
     _mutant(
+        "infinity-in-protobuf",
+        "registry/formats/protobuf.py",
+        "        if isinstance(value, numbers.Real | decimal.Decimal) and is_rounded_to_infinity(value):\n",
+        "        if False:\n",
+        "A mapping with 1e39 for a float is written as infinity.",
+        f"{_UNCHANGED}::test_a_field_that_would_be_another_one",
+    ),
+    _mutant(
         "first-reference-with-that-end",
         "registry/formats/json_schema.py",
         "resources[max(found, key=len)]",
