@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, Generic, Self
 
 import attrs
@@ -34,6 +36,8 @@ T_contra = TypeVar("T_contra", contravariant=True, default=Any)
 _MOST_REFERENCES: Final = 1_000
 # Seconds between two looks at the latest version.
 _LOOK: Final = 1.0
+# Objects that wait for one preparation.
+_MOST_REFUSED: Final = 100_000
 
 
 @attrs.frozen
@@ -134,6 +138,7 @@ class RegistrySerializer(Generic[T_contra]):
         self._writes: dict[str, Write] = {}
         # The requests that preparations wait for, by topic.
         self._waits: dict[str, Wait] = {}
+        self._refused: dict[str, deque[Any]] = {}
         self._left = False
 
     @property
@@ -148,6 +153,7 @@ class RegistrySerializer(Generic[T_contra]):
         one._part = part  # noqa: SLF001 - of this class
         one._writes = {}  # noqa: SLF001
         one._waits = {}  # noqa: SLF001
+        one._refused = {}  # noqa: SLF001
         one._left = False  # noqa: SLF001
         self._place.users += 1
         return one
@@ -159,8 +165,14 @@ class RegistrySerializer(Generic[T_contra]):
         try:
             write = self._writes[topic]
         except KeyError:
-            raise NotPrepared from None
+            raise self._refusal(topic, data) from None
         return write(data)  # type: ignore[no-any-return]  # checked by the producer
+
+    def _refusal(self, topic: str, data: Any) -> NotPrepared:
+        """The error of an object whose preparation will follow; with the version of that it is written."""
+        if self._options.use_latest:
+            self._refused.setdefault(topic, deque(maxlen=_MOST_REFUSED)).append(data)
+        return NotPrepared()
 
     async def prepare(self, topic: str, headers: Headers | None, data: Any) -> None:
         """Learn the id of the schema for a topic."""
@@ -177,6 +189,8 @@ class RegistrySerializer(Generic[T_contra]):
             waits.reset(token)
             if self._waits.get(topic) is wait:
                 del self._waits[topic]
+        if isinstance(write, _Following):
+            write.accept(self._refused.pop(topic, ()))
         self._writes.pop(topic, None)
         self._writes[topic] = write
         if len(self._writes) > self._size:
@@ -211,7 +225,7 @@ class RegistrySerializer(Generic[T_contra]):
         if options.use_latest:
             latest = await registry.latest(subject)
             write = await self._write(registry, latest.schema, latest.schema_id)
-            return _Following(write, registry, subject, latest)
+            return _Following(write, registry, subject, latest, partial(self._refusal, topic))
         schema = await self._complete(registry, self._required())
         ask = registry.register if options.auto_register else registry.lookup
         schema_id = await ask(subject, schema, normalize=options.normalize)
@@ -249,24 +263,35 @@ class RegistrySerializer(Generic[T_contra]):
 class _Following:
     """Writes with the latest version, and asks for a preparation when there is another one."""
 
-    __slots__ = ("_is_new", "_latest", "_look_at", "_pause", "_registry", "_subject", "_write")
+    __slots__ = ("_latest", "_look_at", "_pause", "_prepared", "_refusal", "_registry", "_subject", "_write")
 
-    def __init__(self, write: Write, registry: Registry, subject: str, latest: RegisteredSchema) -> None:
+    def __init__(
+        self,
+        write: Write,
+        registry: Registry,
+        subject: str,
+        latest: RegisteredSchema,
+        refusal: Callable[[Any], NotPrepared],
+    ) -> None:
         self._write = write
         self._registry = registry
         self._subject = subject
         self._latest = latest
+        self._refusal = refusal
         self._pause = min(_LOOK, registry.latest_ttl)
         self._look_at = time.monotonic() + self._pause
-        # The record that it was prepared for is written, however long it had to wait.
-        self._is_new = True
+        self._prepared: dict[int, Any] = {}
+
+    def accept(self, refused: Iterable[Any]) -> None:
+        """Take these objects in any case: they were refused until this preparation, and come again, however late."""
+        self._prepared = {id(data): data for data in refused}
 
     def __call__(self, data: Any) -> Any:
-        if time.monotonic() >= self._look_at and not self._is_new:
-            if self._registry.serving(self._subject) != self._latest:
-                raise NotPrepared
-            self._look_at = time.monotonic() + self._pause
-        self._is_new = False
+        if time.monotonic() >= self._look_at:
+            if self._registry.serving(self._subject) == self._latest:
+                self._look_at = time.monotonic() + self._pause
+            elif self._prepared.pop(id(data), None) is None:
+                raise self._refusal(data)
         return self._write(data)
 
 

@@ -325,6 +325,23 @@ async def test_the_latest_version_encodes(kafka: EmbeddedKafka, embedded: Embedd
     assert [each.value for each in kafka.records("a")] == [b"\0\0\0\0\1\2", b"\0\0\0\0\2\2\4"]
 
 
+async def test_objects_that_wait_for_one_preparation(embedded: EmbeddedRegistry) -> None:
+    """Each is written with the version that it learned, also where that serves for no time; another one waits again."""
+    async with Registry(embedded.url, latest_ttl=0.0) as registry:
+        await registry.register("a-value", Schema(schema("n")))
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, use_latest=True)
+        waiting = [{"n": 1} for _ in range(3)]
+        for _ in range(2):
+            for each in waiting:
+                with pytest.raises(NotPrepared):
+                    serializer.serialize("a", None, each)
+            await serializer.prepare("a", None, waiting[0])
+            with pytest.raises(NotPrepared):
+                serializer.serialize("a", None, {"n": 2})
+            for each in waiting:
+                assert serializer.serialize("a", None, each) == b"\0\0\0\0\1\2"
+
+
 async def test_a_new_version_is_noticed(embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the latest version serves, it is compared now and then: another one needs a preparation."""
     monkeypatch.setattr("aioproducer.registry.serializing._LOOK", 0.0)

@@ -73,6 +73,14 @@ REGISTRY: Final = (
         f"{_UNIONS}::test_what_no_type_holds",
     ),
     _mutant(
+        "prepared-object-is-refused-again",
+        "registry/serializing.py",
+        "            write.accept(self._refused.pop(topic, ()))\n",
+        "            pass\n",
+        "latest_ttl=0: a record that was prepared fails.",
+        f"{_PRODUCERS}::test_objects_that_wait_for_one_preparation",
+    ),
+    _mutant(
         "infinity-in-protobuf",
         "registry/formats/protobuf.py",
         "        if isinstance(value, numbers.Real | decimal.Decimal) and is_rounded_to_infinity(value):\n",
@@ -187,8 +195,8 @@ REGISTRY: Final = (
     _mutant(
         "new-version-without-a-preparation",
         "registry/serializing.py",
-        "            if self._registry.serving(self._subject) != self._latest:\n",
-        "            if self._registry.serving(self._subject) is None:\n",
+        "            if self._registry.serving(self._subject) == self._latest:\n",
+        "            if self._registry.serving(self._subject) is not None:\n",
         "A program encodes with the version that was the latest at its start for as long as it runs.",
         f"{_PRODUCERS}::test_a_new_version_is_noticed",
     ),
