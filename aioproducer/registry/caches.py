@@ -19,6 +19,8 @@ V = TypeVar("V")
 
 # Seconds.
 REMEMBERED: Final = 1.0
+# How often a newer version is looked for while the registry tells an older one than it told before.
+_ATTEMPTS: Final = 10
 
 
 class Bounded(Generic[K, V]):
@@ -76,16 +78,30 @@ class Latest:
 
     def __init__(self, size: int, ttl: float) -> None:
         self.ttl = ttl
-        self._known: Bounded[str, tuple[float, RegisteredSchema]] = Bounded(size)
+        self._known: Bounded[str, _Known] = Bounded(size)
 
     def get(self, subject: str, now: float) -> Served | None:
         """The version that serves now."""
         known = self._known.get(subject)
-        if known is None:
+        if known is None or now >= known.told_at + 2 * self.ttl:
             return None
-        age = now - known[0]
-        return Served(known[1], age >= self.ttl) if age < 2 * self.ttl else None
+        return Served(known.schema, now >= known.ask_at)
 
-    def put(self, subject: str, schema: RegisteredSchema, now: float) -> None:
-        """The registry has told it."""
-        self._known.put(subject, (now, schema))
+    def put(self, subject: str, schema: RegisteredSchema, now: float) -> bool:
+        """The registry has told it. False for a version before the one that serves: a server may be behind the others.
+
+        The one that serves goes on until its time is over: a version may have been deleted.
+        """
+        known = self._known.get(subject)
+        if known is None or schema.version >= known.schema.version or now >= known.told_at + 2 * self.ttl:
+            self._known.put(subject, _Known(schema, now, now + self.ttl))
+            return True
+        self._known.put(subject, attrs.evolve(known, ask_at=now + self.ttl / _ATTEMPTS))
+        return False
+
+
+@attrs.frozen
+class _Known:
+    schema: RegisteredSchema
+    told_at: float
+    ask_at: float

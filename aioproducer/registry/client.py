@@ -240,7 +240,8 @@ class Registry:
 
         def keep(found: RegisteredSchema) -> None:
             # As old as the question: the answer may be of that moment.
-            self._latest.put(subject, found, asked_at)
+            if not self._latest.put(subject, found, asked_at):
+                self._conversation.turn_to_next()
 
         return Request("GET", path_of("subjects", subject, "versions", "latest")), to_registered, keep
 

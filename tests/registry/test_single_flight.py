@@ -255,6 +255,34 @@ def test_the_latest_version_is_asked_for_again_behind() -> None:
     play(main)
 
 
+def test_a_server_that_is_behind() -> None:
+    """A version before the one that serves is not taken from it: the next server is asked. It may be the latest in the end."""
+
+    def version(number: int) -> Any:
+        return told(200, {"subject": "s", "version": number, "id": number, "schema": ORDER})
+
+    async def main() -> None:
+        place = Scripted(version(2), refused, version(1), version(2), version(1))
+        registry = client_of(place, "http://a:8081,http://b:8081", latest_ttl=100.0, timeout=30.0)
+        assert (await registry.latest("s")).version == 2
+        await passes(101.0)
+        for _ in range(110):
+            assert (await registry.latest("s")).version == 2
+            await passes(1.0)
+        assert place.hosts == ["a", "a", "b", "a"]
+        # Version 2 has been deleted.
+        found = set()
+        for _ in range(110):
+            found.add((await registry.latest("s")).version)
+            await passes(1.0)
+        assert found == {1, 2}
+        assert (await registry.latest("s")).version == 1
+        assert len(place.requests) < 20
+        await registry.close()
+
+    play(main)
+
+
 def test_caches_are_bounded() -> None:
     """The id that was used longest ago is asked for again."""
 

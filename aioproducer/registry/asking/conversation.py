@@ -105,6 +105,10 @@ class Conversation:
             if not await _slept(wait, deadline):
                 raise answer.error
 
+    def turn_to_next(self) -> None:
+        """Ask the next server first: the one that answered last is behind it."""
+        self._at = (self._at + 1) % len(self._addresses)
+
     async def close(self) -> None:
         """Close the connections."""
         client, self._client = self._client, None

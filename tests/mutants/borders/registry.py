@@ -73,6 +73,14 @@ REGISTRY: Final = (
         f"{_UNIONS}::test_what_no_type_holds",
     ),
     _mutant(
+        "latest-version-goes-back",
+        "registry/caches.py",
+        "        if known is None or schema.version >= known.schema.version or now >= known.told_at + 2 * self.ttl:\n",
+        "        if True:\n",
+        "A second server that is behind: records are encoded with the former version.",
+        f"{_FLIGHTS}::test_a_server_that_is_behind",
+    ),
+    _mutant(
         "prepared-object-is-refused-again",
         "registry/serializing.py",
         "            write.accept(self._refused.pop(topic, ()))\n",
