@@ -220,8 +220,8 @@ def _select_of(table: str, limit: int) -> str:
     # The limit is a part of the text: a plan for an unknown limit could read and sort the whole table.
     return f"""\
 SELECT found.id, found.topic, found.value, found."key", found.headers, found."partition", found.timestamp
-FROM unnest($1::bigint[], $2::bigint[]) AS gap(low, high)
+FROM unnest($1::bigint[], $2::bigint[]) AS gap(first, last)
 CROSS JOIN LATERAL (
-    SELECT * FROM {table} WHERE id > gap.low AND id < gap.high ORDER BY id LIMIT {limit:d}
+    SELECT * FROM {table} WHERE id BETWEEN gap.first AND gap.last ORDER BY id LIMIT {limit:d}
 ) AS found
 ORDER BY found.id LIMIT {limit:d}"""  # noqa: S608  # the name is checked

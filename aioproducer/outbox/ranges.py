@@ -7,21 +7,24 @@ from typing import Final
 
 __all__ = ["gaps_between"]
 
+# Of a bigint.
 LOWEST: Final = -(2**63)
 HIGHEST: Final = 2**63 - 1
 
 
 def gaps_between(skip: Collection[int]) -> tuple[list[int], list[int]]:
-    """The ranges of ids outside of `skip`: their lower and their upper bounds, which do not belong to them.
+    """The ranges of ids outside of `skip`: their first and their last ids.
 
     Ids in a row leave no range between them, so a read does not touch rows that were read before.
     """
-    lows, highs = [LOWEST], []
+    firsts, lasts = [], []
+    first = LOWEST
     for one in sorted(skip):
-        if one - lows[-1] > 1:
-            highs.append(one)
-            lows.append(one)
-        else:
-            lows[-1] = one
-    highs.append(HIGHEST)
-    return lows, highs
+        if one > first:
+            firsts.append(first)
+            lasts.append(one - 1)
+        first = one + 1
+    if first <= HIGHEST:
+        firsts.append(first)
+        lasts.append(HIGHEST)
+    return firsts, lasts

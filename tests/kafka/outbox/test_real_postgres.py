@@ -188,6 +188,20 @@ async def test_reads_leave_out_what_is_skipped(pool: Pool[Any], store: PostgresS
 # -- the lock
 
 
+async def test_the_ends_of_the_ids(pool: Pool[Any], store: PostgresStore) -> None:
+    """The lowest and the highest id of the column are read as others, and left out as others."""
+    ends = [-(2**63), 2**63 - 1]
+    assert await store.acquire()
+    await pool.executemany(
+        "INSERT INTO outbox (id, topic, value) OVERRIDING SYSTEM VALUE VALUES ($1, 'one', '')",
+        [(each,) for each in (*ends, 5)],
+    )
+    assert [row.id for row in await store.read(10, ())] == [ends[0], 5, ends[1]]
+    assert [row.id for row in await store.read(10, ends)] == [5]
+    assert [row.id for row in await store.read(10, [5])] == ends
+    await store.release()
+
+
 async def test_one_relay_at_a_time(postgres: Postgres, pool: Pool[Any], store: PostgresStore) -> None:
     """The lock belongs to a table; it ends with its session; the store says so once."""
     second, other = PostgresStore(pool), PostgresStore(pool, "shop.outbox")

@@ -48,8 +48,8 @@ OUTBOX: Final = (
     _mutant(
         "late-commits-are-skipped",
         "outbox/ranges.py",
-        "    lows, highs = [LOWEST], []",
-        "    lows, highs = [min(skip, default=LOWEST)], []",
+        "    first = LOWEST\n",
+        "    first = min(skip, default=LOWEST)\n",
         "A relay that reads on from the highest id leaves out rows that are committed late.",
         "tests/outbox/test_ranges.py",
     ),
