@@ -81,13 +81,15 @@ class Branch:
     rule: Rule | None
     fields: frozenset[str]
     """The names of the fields of a record."""
+    required: frozenset[str]
+    """Those without a default that cannot be null."""
 
     @classmethod
     def of(cls, schema: Any, whole: AvroSchema, rule: Rule | None) -> Branch:
         """The type of a union in a whole schema."""
         found = whole.named.get(schema, schema) if isinstance(schema, str) else schema
         if isinstance(found, list):
-            return cls("union", "union", whole.alone(found), rule, frozenset())
+            return cls("union", "union", whole.alone(found), rule, frozenset(), frozenset())
         kind = found["type"] if isinstance(found, dict) else found
         described = found if isinstance(found, dict) else {}
         logical = f"{kind}-{described.get('logicalType')}"
@@ -97,6 +99,7 @@ class Branch:
             whole.alone(schema),
             rule,
             frozenset(each["name"] for each in described.get("fields", ())),
+            frozenset(each["name"] for each in described.get("fields", ()) if _is_required(each)),
         )
 
     def check(self, data: Any) -> None:
@@ -121,7 +124,8 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
             if len(data) == 2 and isinstance(data[0], str) and data[0] in by_name:
                 by_name[data[0]].check(data[1])
             return
-        possible = taking.get(kind, branches)
+        possible = _left(taking[dict], data) if isinstance(data, dict) else taking.get(kind, branches)
+        # Where one is left, fastavro takes that or none.
         taken = possible[0] if len(possible) == 1 else _tried(possible, data, strict=strict)
         if taken is None:
             # fastavro refuses it.
@@ -132,11 +136,16 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
                 f"the type {taken.type} of the union would change this {kind.__name__}, and {better.type} holds it: "
                 f"give a tuple of the name and the value, ({better.name!r}, ...)"
             )
-        if len(possible) > 1 and taken.type == "record" and _is_stranger(taken, data):
+        if taken.type == "record" and _is_stranger(taken, data):
             raise ValueError("no record of the union has a field of this mapping")
         taken.check(data)
 
     return Rule(check)
+
+
+def _is_required(field: Any) -> bool:
+    kind = field["type"]
+    return "default" not in field and not (kind == "null" or (isinstance(kind, list) and "null" in kind))
 
 
 def _taking(branches: Sequence[Branch], types: Sequence[str]) -> Sequence[Branch]:
@@ -154,6 +163,15 @@ def _is_harmless(kind: type, possible: Sequence[Branch]) -> bool:
         return {*types} <= {*_FLOATS} and types != ["float"]
     is_converted = any(issubclass(kind, _CONVERTED_BY.get(each, ())) for each in types)
     return not is_converted and all(each.rule is None or each.rule.fits is kind for each in possible)
+
+
+def _left(branches: Sequence[Branch], data: dict[Any, Any]) -> Sequence[Branch]:
+    """The types that a mapping may fit, by its keys and the name of its record."""
+    keys = data.keys()
+    left = [each for each in branches if keys >= each.required]
+    if len(left) > 1 and "-type" in data:
+        left = [each for each in left if each.type not in _RECORDS or each.name == data["-type"]]
+    return left
 
 
 def _tried(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | None:
