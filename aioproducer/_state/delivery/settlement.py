@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 REFUSED_IDS = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 # The end of the previous transaction takes milliseconds.
 BUSY = Backoff(0.02, 1.0)
+# A leader asks the coordinator before the first records of a partition in a transaction. It keeps one unsent question for each
+# producer (Kafka's AddPartitionsToTxnManager): that of the next request takes its place, and the earlier request is refused with
+# NOT_ENOUGH_REPLICAS at once. Nothing is missing then, so the first repetitions come soon; `retry_backoff_ms` follows.
+REPLACED = Backoff(0.002, 1.0)
+SOON = 3
 
 
 class Settlement(OrdinarySettlement):
@@ -84,7 +89,7 @@ class Settlement(OrdinarySettlement):
                 broker_error(batch, answer, decided, now),
                 now,
                 proven=decided.proves_not_appended,
-                backoff=BUSY if answer.code == ErrorCode.CONCURRENT_TRANSACTIONS else self.backoff,
+                code=answer.code,
             )
             if answer.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch.dirty:
                 self._ask_for_newer(queue, batch)
@@ -131,7 +136,7 @@ class Settlement(OrdinarySettlement):
         now: float,
         *,
         proven: bool,
-        backoff: Backoff | None = None,
+        code: int = 0,
     ) -> None:
         if not proven:
             batch.dirty = True
@@ -149,10 +154,19 @@ class Settlement(OrdinarySettlement):
             return
         self.tally.sent_again(batch)
         self.effects.reports.append(Retried(batch, error, now))
-        batch.retry_at = now + (backoff or self.backoff).after(batch.attempts - 1, self.rng)
+        batch.retry_at = now + self._wait_after(batch.attempts - 1, code)
         batch.queue.put_back(batch)
         self.effects.wake_by(batch.retry_at)
         self.accumulator.deadlines.heap.add(batch.retry_at, batch.queue)
+
+    def _wait_after(self, repetitions: int, code: int) -> float:
+        if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            return BUSY.after(repetitions, self.rng)
+        if code == ErrorCode.NOT_ENOUGH_REPLICAS and self.sequences.transactional:
+            if repetitions < SOON:
+                return REPLACED.after(repetitions, self.rng)
+            repetitions -= SOON
+        return self.backoff.after(repetitions, self.rng)
 
     def _without_retries(self, batch: QueuedBatch, now: float) -> DeliveryError:
         return DeliveryError(

@@ -103,6 +103,8 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
     say(_A.DONE, {ErrorCode.NONE})
     say(_A.RETRY, {code for code, known in ERRORS.items() if known.retriable})
     say(_A.BUSY, {ErrorCode.CONCURRENT_TRANSACTIONS})
+    # Also the answer where a question of the broker to the coordinator of the transaction was replaced by that of another request.
+    say(_A.BUSY, {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}, frozenset({_R.COMMIT_OFFSETS}))
     say(_A.LOOK_UP, {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
     say(_A.RETRY, {ErrorCode.COORDINATOR_NOT_AVAILABLE}, frozenset({_R.FIND_COORDINATOR}))
     say(_A.ABORTABLE, {ErrorCode.TRANSACTION_ABORTABLE})

@@ -22,6 +22,22 @@ TIMING: Final = (
         "tests/api/deliveries/test_failures.py::test_timeout_of_one_record",
     ),
     _mutant(
+        "pause-where-a-leader-replaces-its-question",
+        "_state/delivery/settlement.py",
+        "            if repetitions < SOON:\n",
+        "            if False:\n",
+        "A leader refuses a request as it asks the coordinator about the next one, and the transaction waits for a tenth of a second (Kafka's AddPartitionsToTxnManager; so does Java).",
+        "tests/state/identity/test_transactional_sequences.py",
+    ),
+    _mutant(
+        "missing-replicas-are-asked-for-without-a-pause",
+        "_state/delivery/settlement.py",
+        "code == ErrorCode.NOT_ENOUGH_REPLICAS and self.sequences.transactional:",
+        "code == ErrorCode.NOT_ENOUGH_REPLICAS:",
+        "A producer without transactions repeats a refused batch within milliseconds.",
+        "tests/state/identity/test_transactional_sequences.py",
+    ),
+    _mutant(
         "delivery-time-begins-again-with-each-retry",
         "_state/delivery/expiry.py",
         "indexes = batch.overdue(now)",

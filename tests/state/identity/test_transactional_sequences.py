@@ -13,6 +13,7 @@ from tests.state.machines import Machines
 
 FORMER_ID, NEW_ID = bytes([1]) * 16, bytes([2]) * 16
 OUT_OF_ORDER, INVALID_EPOCH, UNKNOWN_PRODUCER, CONCURRENT, TOO_LARGE = 45, 47, 59, 51, 10
+NOT_ENOUGH_REPLICAS = 19
 TRANSACTIONAL = 0x10
 
 
@@ -179,6 +180,31 @@ def test_a_transaction_before_is_waited_for_shortly(m: Machines) -> None:
     (batch,) = send(m, 1)
     m.answer(batch, CONCURRENT)
     assert 0 < batch.retry_at - m.now < 0.03
+
+
+def test_a_question_that_was_replaced_is_repeated_shortly(m: Machines) -> None:
+    """A leader that asks the coordinator about a later request answers NOT_ENOUGH_REPLICAS to the earlier one, and takes it again.
+
+    So three repetitions come within milliseconds; behind them, replicas are missing.
+    """
+    (batch,) = send(m, 1)
+    waits = []
+    for _ in range(5):
+        m.answer(batch, NOT_ENOUGH_REPLICAS)
+        waits.append(batch.retry_at - m.now)
+        m.wait_for_retry()
+        assert m.only() is batch
+    assert max(waits[:3]) < 0.01
+    assert 0.08 <= waits[3] < 0.13
+    assert 0.16 <= waits[4] < 0.25
+
+
+def test_replicas_that_are_missing_are_waited_for_outside_of_transactions() -> None:
+    """The setting `retry_backoff_ms` holds from the first repetition on."""
+    m = Machines().introduced(1)
+    (batch,) = send(m, 1)
+    m.answer(batch, NOT_ENOUGH_REPLICAS)
+    assert batch.retry_at - m.now >= 0.08
 
 
 def test_a_topic_that_was_made_again_is_counted_on(m: Machines) -> None:
