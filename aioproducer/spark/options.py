@@ -238,18 +238,28 @@ def _producer(
     if guarantee is Guarantee.EXACTLY_ONCE:
         properties["transactional.id"] = PLACEHOLDER_ID
     properties.setdefault(SEND_BUFFER, AS_THE_SYSTEM_LIKES)
+    weak = [name for name, text in properties.items() if _is_weak(name, text)]
+    for name in weak:
+        del properties[name]
     if not providers and any("${" in text for text in properties.values()):
         problems.append("references such as ${dir:...} need the option secrets.folders or secrets.env")
+    config: ProducerConfig | None = None
     try:
         config = ProducerConfig.from_properties(properties, providers=providers)
     except ConfigurationError as error:
         problems.append(f"options that begin with 'kafka.': {error}")
-        return None
-    if config.acks != -1 or not config.enable_idempotence:
+    # A reference may have led to such a value.
+    if weak or (config is not None and not (config.acks == -1 and config.enable_idempotence)):
         problems.append(
             "the sink requires acks=all and idempotence: remove kafka.acks and kafka.enable.idempotence, or set them to all and true"
         )
     return config
+
+
+def _is_weak(name: str, text: str) -> bool:
+    """Whether a setting gives up a guarantee. The producer's own error about `acks` would advise to do without idempotence."""
+    weak = {"acks": ("0", "1"), "enable.idempotence": ("false",)}
+    return text.strip().lower() in weak.get(name.replace("_", "."), ())
 
 
 def _one_of(

@@ -67,6 +67,8 @@ def test_a_job_may_take_as_long_as_brokers_allow() -> None:
         ({"delivery": "exactly-once", "topic": "t", "write.id": "x" * 300}, "1 to 200"),
         ({"topic": "t", "on.error": "t"}, "refused again"),
         ({"kafka.acks": "0", "kafka.enable.idempotence": "false"}, "requires acks=all and idempotence"),
+        ({"kafka.acks": "1"}, "^the sink requires acks=all and idempotence[^;]*$"),
+        ({"kafka.enable_idempotence": "False"}, "^the sink requires acks=all and idempotence[^;]*$"),
         ({"kafka.transactional.id": "x"}, "sink.id or write.id"),
     ],
 )

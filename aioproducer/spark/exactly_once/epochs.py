@@ -235,8 +235,9 @@ def _require_previous_epoch(first: Place, mark: Mark | None, epoch: int, *, is_q
 
 def _set_back(place: Place, mark: Mark, epoch: int) -> StateError:
     return StateError(
-        f"this task writes epoch {epoch}, but {place.name!r} has committed epoch {mark.epoch}: the checkpoint was "
-        f"reset, or two queries have the same sink.id. This task has written nothing; see {page('spark.md')}"
+        f"this task writes epoch {epoch}, but {place.name!r} has committed epoch {mark.epoch}: the checkpoint was reset or "
+        "deleted, or two queries have the same sink.id. This task has written nothing. Restore the checkpoint, or set a new "
+        f"sink.id and begin behind the committed rows; see {page('spark.md#a-lost-checkpoint')}"
     )
 
 

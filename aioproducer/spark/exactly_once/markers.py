@@ -191,7 +191,8 @@ class Mark:
             raise OtherRowsError(
                 f"epoch {self.epoch} of {place.name!r} has committed rows with the fingerprint {self.fingerprint}, "
                 f"and was repeated with {found}: the source or the plan is not deterministic, or has changed (its partitions, a "
-                f"column like rand() or current_timestamp()). Committed rows stay. See {page('spark.md#other-rows')}"
+                "column like rand() or current_timestamp()), or another write has the same name (sink.id, write.id or epoch): "
+                f"then give it one of its own. Committed rows stay. See {page('spark.md#other-rows')}"
             )
 
 

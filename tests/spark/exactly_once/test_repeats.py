@@ -550,7 +550,7 @@ async def test_a_task_that_is_new_knows_that_the_checkpoint_was_set_back(
         await epoch_written(options, last, b"old", partition=5)
     await epoch_written(options, 7, b"a")
     before = seen(kafka)
-    with pytest.raises(StateError, match=r"has committed epoch 7.*This task has written nothing"):
+    with pytest.raises(StateError, match=r"has committed epoch 7.*set a new sink\.id.*a-lost-checkpoint"):
         await epoch_written(options, 5, b"b", partition=5)
     assert seen(kafka) == before
     # The first task may have finished the same epoch, and the next one.
@@ -607,7 +607,7 @@ async def test_marks_of_an_older_version_are_understood(kafka: EmbeddedKafka) ->
         async with producer.transaction() as transaction:
             transaction.send_offsets({place: OffsetAndMetadata(mark.offset, json.dumps(facts))}, name)
     assert (await epoch_written(options, 0, b"a")).skipped == 1
-    with pytest.raises(OtherRowsError, match="not deterministic"):
+    with pytest.raises(OtherRowsError, match=r"not deterministic.*or another write has the same name"):
         await epoch_written(options, 0, b"b")
     assert seen(kafka) == [b"a"]
     await forgotten(options)

@@ -1,8 +1,8 @@
 """Streams on a real Kafka while tasks, workers, executors, drivers and brokers die: exactly once doubles no row.
 
 Two queries write the same rows and suffer the same faults, drawn from a seed. A foreign client reads the topics back,
-and two methods judge them. As many epochs as kinds of faults, and one more, in `make test`; more than a hundred,
-on one node and on three, with `AIOPRODUCER_EFFORT=proof`, and three hundred with two attempts of a task side by side.
+and two methods judge them. As many epochs as kinds of faults, and one more, in `make test`; with `AIOPRODUCER_EFFORT=proof`
+more than a hundred on one node, three hundred on three, and three hundred with two attempts of a task side by side.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ KILLS: Final = Counter({"drivers killed": 5, "brokers killed": 3, "executors kil
 SHORT: Final = (Plan("one-node", "one_node", len(Fault) + 1, FEW),)
 LONG: Final = (
     Plan("one-node", "one_node", 110, MANY),
-    Plan("three-nodes", "three_nodes", 110, MANY),
+    Plan("three-nodes", "three_nodes", 300, MANY, 3_336, deliveries=(EXACTLY_ONCE,)),
     Plan("speculation", "one_node", 300, KILLS, 3_336, "two_hosts", 60, (EXACTLY_ONCE,)),
 )
 
