@@ -97,12 +97,15 @@ ON_ONE_PYTHON = (
     "tests/testing", "tests/vocabulary", "tests/wire",
 )  # fmt: skip
 # This Python runs nearly everything as well, because novelties of an interpreter may show in any test. Left out: the
-# proof, the tests of the sink, which need a Spark of their own, the tests of the repository, and programs that are
+# proof, decisions, the tests of the sink, which need a Spark of their own, the tests of the repository, and programs that are
 # started a hundred times (two minutes of processor time): the tests of the command line itself stay.
 NEWEST_PYTHON = "3.14"
 # Between the oldest and the newest Python: the tests that depend on the interpreter. The decisions of the library are
 # the same there. The packages of the registry are not installed there.
 NOT_BETWEEN = (*ON_ONE_PYTHON, "tests/api", "tests/net", "tests/registry")
+# Decisions without a clock, I/O or threads, and the rules of the embedded Kafka: a third of the tests. `make test` has them on the
+# Python that runs all, and `make proof` on the newest as well.
+DECISIONS = ("tests/contract", "tests/judge", "tests/state", "tests/vocabulary")
 ABOUT_THE_REPOSITORY = ("tests/mutants", "tests/repo", "tests/soak")
 STARTED_PROGRAMS = ("tests/cli/perf", "tests/cli/produce", "tests/examples")
 # The number of processes of pytest-xdist. Many tests wait more than they compute, so a small machine runs more than it
@@ -311,7 +314,7 @@ def left_out(version: str) -> tuple[str, ...]:
     if version == this_python():
         return ()
     if version == NEWEST_PYTHON:
-        return (*PROOF_LAYERS, *SPARK, *ABOUT_THE_REPOSITORY, *STARTED_PROGRAMS)
+        return (*PROOF_LAYERS, *DECISIONS, *SPARK, *ABOUT_THE_REPOSITORY, *STARTED_PROGRAMS)
     return NOT_BETWEEN
 
 
@@ -323,6 +326,14 @@ def python_of(version: str) -> str:
 def suite_elsewhere(version: str) -> Check:
     """The core suite on another Python."""
     return without(core_suite(version, python_of(version), BESIDE_OTHERS), left_out(version))
+
+
+def decisions_elsewhere(version: str) -> Check:
+    """The tests that `make test` leaves out on the newest Python, as they hardly depend on it."""
+    unmarked = ("-m", "not kafka and not packaging")
+    return suite(
+        f"decisions, Python {version}", python_of(version), *DECISIONS, *unmarked, *ON_ALL_PROCESSORS
+    )
 
 
 def quick() -> list[Turn]:
@@ -342,8 +353,15 @@ def everything() -> list[Turn]:
         *(check for found in others for check in (environment_elsewhere(*found), collection(found[0]))),
         environment_of_old_spark(),
         Check("classes of Spark", [sys.executable, "-m", "tools.spark_classes"]),
-        # It waits for an old Spark for most of its time, and there is room beside the first suite.
+        # These wait for an old Spark and for packages for most of their time, and there is room beside the first suite.
         suite_on_old_spark(),
+        suite(
+            f"distribution, Python {this_python()}",
+            sys.executable,
+            "-m",
+            "packaging",
+            *with_mark("packaging"),
+        ),
     ]
     first: Turn = [[collection(this_python()), here, proof_in_real_time()], made_meanwhile]
     elsewhere = REAL_FAULTS + SPARK + EACH_VERSION
@@ -353,18 +371,13 @@ def everything() -> list[Turn]:
     spark = without(
         spark_suite("with Spark", SPARK), SPARK_CLUSTERS + SPARK_FAULTS + SPARK_BENCHMARKS + SPARK_VERSIONS
     )
-    packaging = suite(
-        f"distribution, Python {this_python()}", sys.executable, "-m", "packaging", *with_mark("packaging")
-    )
     newest: Lane = [suite_elsewhere(version) for version, _ in others if version == NEWEST_PYTHON]
     between: Lane = [suite_elsewhere(version) for version, _ in others if version != NEWEST_PYTHON]
-    # Otherwise the newest Python would be alone for a third of its time.
-    between.append(spark_suite("Spark under faults", SHORT_SPARK_FAULTS))
     # Each of these waits for brokers and starting programs for more than half of its time. The lanes take about the
     # same time.
     beside: Turn = [
         [kafka],
-        [spark, packaging],
+        [spark, spark_suite("Spark under faults", SHORT_SPARK_FAULTS)],
         [real_faults("all"), without(spark_suite("Spark clusters", SPARK_CLUSTERS), SPARK_ALLOCATION)],
     ]
     # Tests with short time limits share the machine with one preparation at a time, and with what the proof takes of the rest.
@@ -394,7 +407,14 @@ def proof() -> list[Turn]:
         check.effort, check.limit = "proof", 12 * 3600.0
         check.command.append("--timeout=7200")
     soaks = [secured_soak("SCRAM-SHA-512", 20), secured_soak("OAUTHBEARER", 10)]
-    rest = [side_by_side(check) for check in (fetch, properties, layers, kafka, *soaks, spark, benchmarks)]
+    newest = [found for found in other_pythons() if found[0] == NEWEST_PYTHON]
+    elsewhere = [
+        check for found in newest for check in (environment_elsewhere(*found), decisions_elsewhere(found[0]))
+    ]
+    rest = [
+        side_by_side(check)
+        for check in (fetch, properties, layers, *elsewhere, kafka, *soaks, spark, benchmarks)
+    ]
     return [*sanitized(), *rest]
 
 

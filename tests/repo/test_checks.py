@@ -14,17 +14,21 @@ from tests.effort import SEED_VARIABLE
 from tests.seeds import RUN_SEED_VARIABLE, seed_of
 from tools import checks, one_check, sanitizers
 from tools.checks import (
+    DECISIONS,
     IN_REAL_TIME,
+    NEWEST_PYTHON,
     PLANS,
     PROOF_LAYERS,
     Turn,
     checks_of,
     close,
+    left_out,
     proof_in_real_time,
     proof_in_virtual_time,
     side_by_side,
     suite,
     take,
+    this_python,
 )
 from tools.one_check import RUN_SEED, Check
 from tools.repeats import repeat_failed
@@ -168,6 +172,19 @@ def test_no_layer_of_the_proof_is_left_out() -> None:
     single = [place for place in IN_REAL_TIME if "::" in place]
     assert [place for place in single if f"--deselect={place}" not in virtual.command] == []
     assert [place for place in single if not (one_check.ROOT / place.partition("::")[0]).is_file()] == []
+
+
+def test_decisions_are_on_the_newest_python_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make test` leaves them out there, and `make proof` has them, behind the environment that they need."""
+    monkeypatch.setattr(checks, "copy_of_the_tree", lambda target: target)
+    monkeypatch.setattr(checks, "other_pythons", lambda: [("3.12", "python3.12"), (NEWEST_PYTHON, "python")])
+    assert set(DECISIONS) <= set(left_out(NEWEST_PYTHON))
+    assert not set(DECISIONS) & set(left_out(this_python()))
+    proof = [check for turn in PLANS["proof"]() for check in checks_of(turn)]
+    names = [check.name for check in proof]
+    at = names.index(f"decisions, Python {NEWEST_PYTHON}")
+    assert names[at - 1] == f"environment, Python {NEWEST_PYTHON}"
+    assert set(DECISIONS) <= set(proof[at].command)
 
 
 def test_last_line_is_the_sum(capsys: pytest.CaptureFixture[str], reports: Path) -> None:
