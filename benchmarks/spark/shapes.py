@@ -1,4 +1,4 @@
-"""Rows of production in a batch: sizes, keys, numbers of partitions and compression, on three nodes, beside Spark's own connector.
+"""Rows of production in a batch: sizes, keys, partitions and compression, on three nodes, beside the connector and confluent-kafka.
 
     python -m benchmarks.spark.shapes
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from benchmarks.report import machine
-from benchmarks.spark.batches import CONNECTOR, ENTRANTS, EXACTLY, OURS, Entrant, check_count
+from benchmarks.spark.batches import CONFLUENT, CONNECTOR, ENTRANTS, EXACTLY, OURS, Entrant, check_count
 from benchmarks.spark.processes import cpu_of_spark
 from benchmarks.spark.session import session
 from tools.kafka_cluster import KafkaCluster
@@ -32,7 +32,7 @@ TASKS: Final = 4
 SIZES: Final = (100, 1_000)
 PARTITIONS: Final = (4, 120, 1_000)
 CODECS: Final = ("none", "zstd")
-NAMES: Final = (OURS, EXACTLY, CONNECTOR)
+NAMES: Final = (OURS, EXACTLY, CONNECTOR, CONFLUENT)
 # Text that compresses to about a third, as JSON of orders does.
 VALUE: Final = "substr(concat(id, repeat(concat('{{\"sku\":\"', hex(hash(id)), '\",\"n\":', id % 97, '}},'), 60)), 1, {size})"
 
@@ -75,9 +75,8 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, nargs="+", default=PARTITIONS, help="of the topics")
     asked = parser.parse_args()
     print(f"{machine()}; load average {os.getloadavg()[0]:.1f}", flush=True)
-    heads = [f"{name}, rows/s" for name in NAMES] + [f"{name}, CPU us/row" for name in NAMES]
-    columns = ["value", "key", "partitions", "compression", *heads, "rate, x connector", "CPU, x connector"]
-    print(f"| {' | '.join(columns)} |\n|{'---|' * 4}{'---:|' * (len(columns) - 4)}", flush=True)
+    for line in heads_of(NAMES, ["value", "key", "partitions", "compression"]):
+        print(line, flush=True)
     with KafkaCluster(NODES) as kafka, session() as spark:
         _warm_up(spark, kafka)
         wanted = shapes(asked.partitions)
@@ -85,17 +84,24 @@ def main() -> None:
             count = asked.bytes // size
             df = _rows(spark, size, count, keyed=keyed)
             for shape in group:
-                print(row_of(shape, _contest(df, kafka, shape, count, asked.rounds)), flush=True)
+                print(row_of(shape, _contest(df, kafka, shape, count, asked.rounds), NAMES), flush=True)
             df.unpersist()
 
 
-def row_of(what: object, found: dict[str, list[Write]]) -> str:
-    """A row of the table of rates and processor time, and this sink beside the connector."""
-    rates = {name: median(write.rate for write in writes) for name, writes in found.items()}
-    cpu = {name: median(write.cpu_micros for write in writes) for name, writes in found.items()}
-    cells = [f"{rates[name]:,.0f}" for name in NAMES] + [f"{cpu[name]:.2f}" for name in NAMES]
-    cells += [f"{rates[OURS] / rates[CONNECTOR]:.2f}", f"{cpu[OURS] / cpu[CONNECTOR]:.2f}"]
-    return f"| {what} | {' | '.join(cells)} |"
+def heads_of(names: Sequence[str], what: Sequence[str]) -> list[str]:
+    """The two lines at the top of a table of these sinks."""
+    figures = [f"{name}, rows/s" for name in names] + [f"{name}, CPU us/row" for name in names]
+    columns = [*what, *figures, *(f"rate, x {name}" for name in names[2:]), "CPU, x connector"]
+    return [f"| {' | '.join(columns)} |", f"|{'---|' * len(what)}{'---:|' * (len(columns) - len(what))}"]
+
+
+def row_of(what: object, found: dict[str, list[Write]], names: Sequence[str]) -> str:
+    """A row of the table of rates and processor time, and this sink beside the others."""
+    rates = {name: median(write.rate for write in found[name]) for name in names}
+    cpu = {name: median(write.cpu_micros for write in found[name]) for name in names}
+    cells = [f"{rates[name]:,.0f}" for name in names] + [f"{cpu[name]:.2f}" for name in names]
+    cells += [f"{rates[OURS] / rates[name]:.2f}" for name in names[2:]]
+    return f"| {what} | {' | '.join(cells)} | {cpu[OURS] / cpu[CONNECTOR]:.2f} |"
 
 
 def _contest(

@@ -86,9 +86,10 @@ class Ours(KafkaSink):
 class OtherWriter(DataSourceArrowWriter):
     """The writer of another client; `send` gets server, topic and rows, and returns after all acknowledgements."""
 
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, servers: str, topic: str, codec: str) -> None:
         self.servers = servers
         self.topic = topic
+        self.codec = codec
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         with Watch() as watch:
@@ -110,15 +111,17 @@ class _Other(DataSource):
     kind: type[OtherWriter]
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return self.kind(self.options["kafka.bootstrap.servers"], self.options["topic"])
+        codec = self.options.get("kafka.compression.type", "none")
+        return self.kind(self.options["kafka.bootstrap.servers"], self.options["topic"], codec)
 
 
 @cache
-def _confluent(servers: str) -> Producer:
+def _confluent(servers: str, codec: str) -> Producer:
     own = {
         "partitioner": "murmur2_random",
         "enable.idempotence": True,
         "queue.buffering.max.messages": 1_000_000,
+        "compression.type": codec,
     }
     return Producer({"bootstrap.servers": servers, **TUNED, **own})
 
@@ -127,7 +130,7 @@ class ConfluentWriter(OtherWriter):
     """One call for each row, with a callback for each that counts the written rows."""
 
     def send(self, batches: Iterator[Any]) -> None:
-        producer, topic = _confluent(self.servers), self.topic
+        producer, topic = _confluent(self.servers, self.codec), self.topic
         written = 0
         sent = 0
 
@@ -136,7 +139,8 @@ class ConfluentWriter(OtherWriter):
             written += error is None
 
         for batch in batches:
-            for key, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            keys = batch.column("key").to_pylist() if "key" in batch.schema.names else [None] * len(batch)
+            for key, value in zip(keys, batch.column("value").to_pylist(), strict=True):
                 while True:
                     try:
                         producer.produce(topic, value, key, on_delivery=told)
@@ -194,7 +198,8 @@ class AiokafkaWriter(OtherWriter):
         waiting: list[asyncio.Future[Any]] = []
         builder = producer.create_batch()
         for batch in batches:
-            for key, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            keys = batch.column("key").to_pylist() if "key" in batch.schema.names else [None] * len(batch)
+            for key, value in zip(keys, batch.column("value").to_pylist(), strict=True):
                 if builder.append(key=key, value=value, timestamp=None) is None:
                     waiting.append(await producer.send_batch(builder, self.topic, partition=next(partitions)))
                     builder = producer.create_batch()

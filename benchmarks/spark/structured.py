@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 from aioproducer.registry import Registry, Schema
 from aioproducer.testing import EmbeddedRegistry
 from benchmarks.report import machine
-from benchmarks.spark.batches import CONNECTOR, ENTRANTS, check_count
+from benchmarks.spark.batches import CONNECTOR, ENTRANTS, EXACTLY, OURS, check_count
 from benchmarks.spark.session import session
-from benchmarks.spark.shapes import NAMES, TASKS, Write, measured, row_of
+from benchmarks.spark.shapes import TASKS, Write, heads_of, measured, row_of
 from tools.kafka_cluster import KafkaCluster
 from tools.spark_jars import avro_jar
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 PARTITIONS: Final = 4
+NAMES: Final = (OURS, EXACTLY, CONNECTOR)
 FORMATS: Final = ("json", "avro")
 SUBJECT: Final = "rows"
 MICROS: Final = {"type": "long", "logicalType": "timestamp-micros"}
@@ -66,9 +67,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="warm rounds (default: %(default)s)")
     asked = parser.parse_args()
     print(f"{machine()}; load average {os.getloadavg()[0]:.1f}", flush=True)
-    heads = [f"{name}, rows/s" for name in NAMES] + [f"{name}, CPU us/row" for name in NAMES]
-    cells = ["format", *heads, "rate, x connector", "CPU, x connector"]
-    print(f"| {' | '.join(cells)} |\n|---|{'---:|' * (len(cells) - 1)}", flush=True)
+    for line in heads_of(NAMES, ["format"]):
+        print(line, flush=True)
     with KafkaCluster(1) as kafka, session() as spark, _registry() as url:
         spark.sql(f"ADD JAR '{avro_jar()}'")
         df = spark.range(0, asked.rows, numPartitions=TASKS)
@@ -82,7 +82,7 @@ def main() -> None:
                     write = _write(df, kafka, name, form, url, asked.rows)
                     if number:
                         found[name].append(write)
-            print(row_of(form, found), flush=True)
+            print(row_of(form, found, NAMES), flush=True)
 
 
 def _write(df: DataFrame, kafka: KafkaCluster, name: str, form: str, url: str, count: int) -> Write:
