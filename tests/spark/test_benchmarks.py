@@ -36,6 +36,16 @@ def test_rows_of_50_columns() -> None:
     assert {len(row) for row in rows} == {1 + 3 + 3 + 2}
 
 
+def test_each_shape() -> None:
+    """A row for each shape with rates and processor time of four sinks, and this one's beside the connector and confluent-kafka."""
+    printed = _printed("benchmarks.spark.shapes", "--bytes", "100000", "--rounds", "1", "--partitions", "4")
+    rows = [
+        line.split("|")[1:-1] for line in printed.splitlines() if line.startswith(("| 100 B", "| 1,000 B"))
+    ]
+    assert len(rows) == 2 * 2 * 2
+    assert {len(row) for row in rows} == {4 + 4 + 4 + 2 + 1}
+
+
 def test_one_long_batch() -> None:
     """The table has all tenths. A batch that is so short says nothing of rates and memory, so 1 is right as well."""
     printed = _printed("benchmarks.spark.long", "--rows", "100000", codes=(0, 1))
