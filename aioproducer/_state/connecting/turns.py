@@ -2,11 +2,13 @@
 
 For a second after a broker has accepted the credentials, attempts are free. Later the first one goes ahead, and the others
 follow it after half a second. After a refusal, or a change of the credentials, there is one at a time until the next success.
+A renewal goes first then when it has waited for half of its time, as the end of its session costs a connection that works.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Final
 
 import attrs
@@ -23,7 +25,10 @@ _LEAST_UNANSWERED: Final = 0.5
 
 @attrs.define(eq=False)
 class Turn:
-    """One attempt at an address. `patience`: the seconds that it may wait behind others that are not known to be refused."""
+    """One attempt at an address.
+
+    `patience`: the seconds that it may wait behind others that are not known to be refused; infinite but for a renewal.
+    """
 
     address: tuple[str, int]
     patience: float = math.inf
@@ -44,8 +49,9 @@ class Turns:
         self._unanswered = 0
         self._late: set[tuple[str, int]] = set()
         self._asking: list[Turn] = []
-        # When an address asked first since its last turn: a connection that is given up meanwhile keeps its place.
-        self._asked_at: dict[tuple[str, int], float] = {}
+        # Of each address since its last turn: when its patience is over, and when it asked first. A connection that is given up
+        # meanwhile keeps its place, and a new one behind a session that ended meanwhile has the place of the renewal.
+        self._places: dict[tuple[str, int], tuple[float, float]] = {}
         # Attempts under way at addresses that are not late.
         self._first_attempts = 0
 
@@ -71,20 +77,21 @@ class Turns:
         if self._holder is turn:
             self._holder = None
         turn.asked_at = now
-        self._asked_at.setdefault(turn.address, now)
+        patient_until, asked_at = self._place(turn)
+        self._places[turn.address] = (min(patient_until, now + turn.patience), asked_at)
         self._asking.append(turn)
 
     def wait(self, turn: Turn, now: float) -> float:
         """Seconds until it may have its turn; infinite while others go first."""
         if self.is_free(now):
             return 0.0
-        is_next = turn is min(self._asking, key=self._rank)
+        is_next = turn is min(self._asking, key=partial(self._rank, now=now))
         if not self.is_one_at_a_time:
             at_last = turn.asked_at + min(_MOST_LEAD, turn.patience)
             return (min(self._free_at(), at_last) if is_next else at_last) - now
+        patient_until, asked_at = self._place(turn)
         if not is_next:
-            return math.inf
-        asked_at = self._asked_at.get(turn.address, turn.asked_at)
+            return patient_until - now if now < patient_until else math.inf
         first = asked_at + _UNANSWERED if turn.is_late and self._first_attempts else -math.inf
         return max(self._free_at(), first) - now
 
@@ -95,7 +102,7 @@ class Turns:
     def take(self, turn: Turn, now: float) -> None:
         """It presents the credentials now."""
         turn.began_at = now
-        self._asked_at.pop(turn.address, None)
+        self._places.pop(turn.address, None)
         if self.is_free(now):
             return
         if self._holder is not None:
@@ -124,16 +131,16 @@ class Turns:
         self._holder = None
         self._unanswered = 0
         self._late.clear()
-        self._asked_at.clear()
+        self._places.clear()
 
     def forget(self, address: tuple[str, int]) -> None:
         """This address is not used any more."""
         self._late.discard(address)
-        self._asked_at.pop(address, None)
+        self._places.pop(address, None)
 
     def _forget_late(self) -> None:
         for address in self._late:
-            self._asked_at.pop(address, None)
+            self._places.pop(address, None)
 
     def _answered(self, turn: Turn) -> None:
         self._unanswered = 0
@@ -153,5 +160,9 @@ class Turns:
         shorter = _UNANSWERED * 0.5 ** max(0, self._unanswered - 1)
         return self._holder.began_at + max(_LEAST_UNANSWERED, shorter)
 
-    def _rank(self, turn: Turn) -> tuple[bool, float]:
-        return turn.is_late, self._asked_at.get(turn.address, turn.asked_at)
+    def _rank(self, turn: Turn, *, now: float) -> tuple[bool, bool, float]:
+        patient_until, asked_at = self._place(turn)
+        return turn.is_late, now < patient_until, asked_at
+
+    def _place(self, turn: Turn) -> tuple[float, float]:
+        return self._places.get(turn.address, (turn.asked_at + turn.patience, turn.asked_at))

@@ -78,6 +78,22 @@ SECURITY: Final = (
         "tests/simulation/lives/test_sessions.py::test_requests_do_not_meet_the_end_of_a_session_that_cannot_be_renewed",
     ),
     _mutant(
+        "renewals-behind-new-connections",
+        "_state/connecting/turns.py",
+        "        return turn.is_late, now < patient_until, asked_at\n",
+        "        return turn.is_late, False, asked_at\n",
+        "Behind a refusal, the session of a working connection ends while brokers that do not answer have their turns.",
+        f"{_TURNS}::test_a_renewal_whose_patience_is_over_goes_first",
+    ),
+    _mutant(
+        "ended-session-behind-new-connections",
+        "_state/connecting/turns.py",
+        "        self._places[turn.address] = (min(patient_until, now + turn.patience), asked_at)\n",
+        "        self._places[turn.address] = (now + turn.patience, asked_at)\n",
+        "A session that ends behind others costs its broker the time of all brokers that do not answer.",
+        f"{_TURNS}::test_a_session_that_ended_behind_others_has_the_place_of_its_renewal",
+    ),
+    _mutant(
         "new-credentials-by-all-at-once",
         "_state/connecting/turns.py",
         "        self.is_one_at_a_time = True\n        self._holder = None\n",
@@ -472,8 +488,8 @@ SECURITY: Final = (
     _mutant(
         "late-address-begins-to-wait-again",
         "_state/connecting/turns.py",
-        "        asked_at = self._asked_at.get(turn.address, turn.asked_at)\n",
-        "        asked_at = turn.asked_at\n",
+        "        patient_until, asked_at = self._place(turn)\n        if not is_next:\n",
+        "        patient_until, asked_at = turn.asked_at + turn.patience, turn.asked_at\n        if not is_next:\n",
         "An address that has refused once is not asked again while others do not answer their first request.",
         f"{_REFUSING}::test_an_address_that_has_refused_does_not_wait_for_others_without_end",
     ),

@@ -219,7 +219,7 @@ def test_a_burst_after_a_quiet_night_presents_a_refused_password_once(mechanism:
     simulate(play, 1, access=access, brokers=12, history=100_000)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2, 18])
 @pytest.mark.parametrize(("silent", "session"), [(12, 10.0), (12, 60.0), (30, 10.0)])
 def test_a_renewal_does_not_wait_behind_brokers_that_do_not_answer(
     silent: int, session: float, seed: int
@@ -241,7 +241,7 @@ def test_a_renewal_does_not_wait_behind_brokers_that_do_not_answer(
             began = world.now
             for delivery in await send_to_each(world, producer, [places[1], places[2]]):
                 await delivery
-            assert world.now - began < 10.0
+            assert world.now - began < 5.0
             await asyncio.sleep(1.0)
         await recover(world, producer)
 

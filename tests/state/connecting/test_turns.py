@@ -129,6 +129,49 @@ def test_the_oldest_is_next_also_if_it_was_given_up_meanwhile() -> None:
     present(turns, again, 102.0)
 
 
+def test_a_renewal_whose_patience_is_over_goes_first() -> None:
+    """It waits for the answer of the attempt under way, and for renewals before it, but for no other new connection."""
+    turns = one_at_a_time()
+    first = present(turns, asking(turns, 1), 100.0)
+    other = asking(turns, 2, 100.0)
+    renewal, next_renewal = asking(turns, 3, 101.0, patience=0.5), asking(turns, 4, 101.2, patience=0.5)
+    assert turns.wait(other, 101.0) == pytest.approx(2.0)
+    assert turns.wait(renewal, 101.0) == pytest.approx(0.5)
+    assert turns.wait(renewal, 102.0) == pytest.approx(1.0)
+    assert turns.wait(next_renewal, 102.0) == math.inf
+    assert turns.wait(other, 102.0) == math.inf
+    turns.end(first)
+    present(turns, renewal, 102.0)
+    turns.end(renewal)
+    present(turns, next_renewal, 102.0)
+
+
+def test_a_session_that_ended_behind_others_has_the_place_of_its_renewal() -> None:
+    """Its connection is left, and a new one comes first; after its turn, the address waits like the others."""
+    turns = one_at_a_time()
+    first = present(turns, asking(turns, 1), 100.0)
+    asking(turns, 2, 100.0)
+    renewal = asking(turns, 3, 101.0, patience=0.5)
+    turns.leave(renewal)
+    turns.end(renewal)
+    again = asking(turns, 3, 101.6)
+    assert turns.wait(again, 101.6) == pytest.approx(1.4)
+    turns.end(first)
+    present(turns, again, 102.0)
+    once_more = asking(turns, 3, 102.5)
+    assert turns.wait(once_more, 102.5) == math.inf
+
+
+def test_a_renewal_at_a_broker_that_does_not_answer_lets_others_go_first() -> None:
+    """It had its turn."""
+    turns = one_at_a_time()
+    silent = present(turns, asking(turns, 1, patience=0.5), 100.0)
+    turns.end(silent)
+    renewal, other = asking(turns, 1, 100.5, patience=0.5), asking(turns, 2, 101.0)
+    assert turns.wait(renewal, 102.0) == math.inf
+    present(turns, other, 102.0)
+
+
 @pytest.mark.parametrize("has_refused", [True, False])
 def test_an_address_that_was_not_accepted_lets_others_go_first(*, has_refused: bool) -> None:
     """Those that ask, and for three seconds those that are on their way."""
