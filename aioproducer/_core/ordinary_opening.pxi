@@ -259,10 +259,22 @@ cdef class OrdinaryAccumulator:
 
     def on_timer(self, PartitionState queue not None, double now):
         """An alarm of this partition is due, the end of a linger or of a backoff; True: its batch may leave."""
+        return self._end_alarm(queue, now)
+
+    cdef bint _end_alarm(self, PartitionState queue, double now) except -1:
         queue.has_alarm = False
         self.lingering.pop(queue, None)
         self.look_at(queue, now)
         return queue.is_ready
+
+    def end_lingers(self, double now):
+        """Process all lingers that are over; True: a batch may leave."""
+        cdef object lingers = self.deadlines.lingers
+        cdef bint leaves = False
+        while len(lingers) and <double>lingers[0][0] <= now:
+            if self._end_alarm(<PartitionState?>_popleft(lingers)[1], now):
+                leaves = True
+        return leaves
 
     def cut_lingers(self, double now):
         """A batch leaves whose linger is over: with it leave all batches that have lingered for half of their time.
@@ -278,7 +290,7 @@ cdef class OrdinaryAccumulator:
             batch = <BatchState?>queue.queue[0] if len(queue.queue) else None
             if batch is None or batch.linger_at > until or queue.is_ready:
                 # The batch has left, and a younger one may have its place.
-                self.on_timer(queue, now)
+                self._end_alarm(queue, now)
                 continue
             queue.has_alarm = False
             self.lingering.pop(queue, None)

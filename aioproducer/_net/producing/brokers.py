@@ -64,6 +64,16 @@ class Brokers:
         if sender is not None:
             sender.work.ring()
 
+    def send_at_once(self, queues: dict[NodeQueue, None]) -> None:
+        """Send what has to wait for nothing. The queues of brokers that have nothing left to send are removed."""
+        for queue in list(queues):
+            sender = self.senders.get(queue.node_id)
+            if sender is not None and queue.wakeup is sender.work:
+                while sender.send_at_once():
+                    pass
+                if not queue.ready:
+                    queues.pop(queue, None)
+
     def _sender_of(self, queue: NodeQueue) -> Sender | None:
         sender = self.senders.get(queue.node_id)
         if sender is None:

@@ -152,7 +152,8 @@ class Engine:
         self.transactions = (
             None if current is None else transactions.Transactions(self, current, counters.transactions)
         )
-        self.wakeup = Wakeup(loop)
+        self.timekeeper = Timekeeper(self)
+        self.wakeup = Wakeup(loop, self.timekeeper.on_alarm, self.supervisor.context)
         self.brokers = Brokers(
             self,
             self.machines,
@@ -204,7 +205,7 @@ class Engine:
     def _begin(self, tasks: Tasks) -> None:
         look_after = self.supervisor.look_after
         self._set_up_compression(tasks)
-        look_after("accumulator", Timekeeper(self).run)
+        look_after("accumulator", self.timekeeper.run)
         look_after("metadata", self.cluster.run)
         if self.transactions is not None:
             look_after("transactions", self.transactions.run)

@@ -40,7 +40,7 @@ class Supervisor:
         self.stopping = False
         self.crashed: BaseException | None = None
         self._loop = loop
-        self._context = context_of_tasks()
+        self.context = context_of_tasks()
         self._begin = begin
         self._before_end = before_end
         self._end = end
@@ -67,7 +67,7 @@ class Supervisor:
         cause: BaseException | None = None
         try:
             async with anyio.create_task_group() as group:
-                self.tasks = Tasks(group, self._context)
+                self.tasks = Tasks(group, self.context)
                 try:
                     await self._look_on(self.tasks)
                 finally:

@@ -35,23 +35,46 @@ class Timekeeper:
 
     async def run(self) -> None:
         """Sleep until the next deadline, and process it; never returns."""
-        engine = self.engine
         while True:
-            now = self.loop.time()
-            self._notice_a_stall(now)
-            if self._is_overdue(now):
+            if not self._keeps_time():
                 await self._let_answers_arrive()
-                now = self.loop.time()
-            if engine.last_error is not None:
-                engine.note_reach()
-            engine.machines.expire(now)
-            engine.unseen.report(now)
-            if now >= self.next_idle_look:
-                self.next_idle_look = now + self.look_every
-                self._close_idle(now)
-                engine.brokers.forget_unused(now)
-            self._set_alarm()
-            await engine.wakeup.wait()
+                self._process(self.loop.time())
+            await self.engine.wakeup.wait()
+
+    def on_alarm(self) -> bool:
+        """Process all that is due; False: the task has to do it, after answers that may have arrived."""
+        try:
+            return self._keeps_time()
+        except BaseException as bug:
+            self.engine.crash(bug)
+            if not isinstance(bug, Exception):
+                raise
+            return False
+
+    def _keeps_time(self) -> bool:
+        now = self.loop.time()
+        self._notice_a_stall(now)
+        if self._is_overdue(now):
+            return False
+        self._process(now)
+        return True
+
+    def _process(self, now: float) -> None:
+        engine = self.engine
+        if engine.last_error is not None:
+            engine.note_reach()
+        engine.effects.event(self._expire, now)
+        engine.unseen.report(now)
+        if now >= self.next_idle_look:
+            self.next_idle_look = now + self.look_every
+            self._close_idle(now)
+            engine.brokers.forget_unused(now)
+        self._set_alarm()
+
+    def _expire(self, now: float) -> None:
+        self.engine.machines.expire(now)
+        # Nearly always the end of a linger is due, and its sender would take a turn of the loop to wake up.
+        self.engine.brokers.send_at_once(self.engine.effects.nodes)
 
     def _notice_a_stall(self, now: float) -> None:
         late = self.engine.wakeup.late_by()

@@ -28,9 +28,7 @@ class Expiry:
         """Process all that is due: lingers, ends of backoffs, deadlines of records."""
         deadlines = self.accumulator.deadlines
         deadlines.watch_again()
-        leaves = False
-        while deadlines.lingers and deadlines.lingers[0][0] <= now:
-            leaves = self.accumulator.on_timer(deadlines.lingers.popleft()[1], now) or leaves
+        leaves = self.accumulator.end_lingers(now)
         for due in deadlines.heap.pop_due(now):
             if isinstance(due, PartitionQueue):
                 leaves = self.accumulator.on_timer(due, now) or leaves

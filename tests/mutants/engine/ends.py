@@ -20,9 +20,17 @@ ENDS: Final = (
         _EVERYTHING_ENDS,
     ),
     _mutant(
+        "bug-at-an-alarm-is-lost",
+        "_net/runtime/timekeeper.py",
+        "            self.engine.crash(bug)\n            if not isinstance(bug, Exception):\n                raise\n            return False\n",
+        "            return True\n",
+        "After an error in the work of an alarm no deadline passes any more.",
+        "tests/net/runtime/test_end_of_the_supervisor.py",
+    ),
+    _mutant(
         "brokers-kept-for-ever",
         "_net/runtime/timekeeper.py",
-        "                engine.brokers.forget_unused(now)\n",
+        "            engine.brokers.forget_unused(now)\n",
         "",
         "Each broker that was ever known keeps a task and a share of the memory, though it has left the cluster.",
         _EVERYTHING_ENDS,

@@ -45,6 +45,14 @@ def bug_in_the_clock(producer: Producer[Any, Any]) -> None:
     engine(producer).wakeup.ring()
 
 
+def bug_at_an_alarm(producer: Producer[Any, Any]) -> None:
+    def broken(now: float) -> None:
+        raise UnforeseenError
+
+    engine(producer).machines.expiry.expire = broken  # type: ignore[method-assign]
+    engine(producer).wakeup.by(0.0)
+
+
 def bug_in_the_view(producer: Producer[Any, Any]) -> None:
     def broken(now: float) -> None:
         raise UnforeseenError
@@ -61,6 +69,7 @@ ENDS: dict[str, Callable[[Producer[Any, Any]], None]] = {
     "identity cancelled": cancel_one("identity"),
     "timekeeper cancelled": cancel_one("accumulator"),
     "bug in the clock": bug_in_the_clock,
+    "bug at an alarm": bug_at_an_alarm,
     "bug in the view": bug_in_the_view,
 }
 

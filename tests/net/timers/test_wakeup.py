@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aioproducer._net.timers.wakeup import Wakeup
+from tests.net.support import timers_of_the_library, until
 
 
 async def rung(wakeup: Wakeup, deadline: float, stall: float = 0.0) -> float:
@@ -55,4 +56,60 @@ async def test_without_memory_for_an_earlier_alarm_the_one_before_rings(
             wakeup.by(loop.time())
     wakeup.by(loop.time())
     await asyncio.wait_for(wakeup.wait(), 5)
+    wakeup.silence()
+
+
+@pytest.mark.parametrize("is_done", [True, False], ids=["all done", "left to the task"])
+async def test_work_is_done_in_the_callback_of_the_timer(is_done: bool) -> None:
+    """The task is woken only where the work leaves something to it."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def work() -> bool:
+        done.set()
+        return is_done
+
+    wakeup = Wakeup(loop, work)
+    sleeping = asyncio.ensure_future(wakeup.wait())
+    await asyncio.sleep(0)
+    wakeup.by(loop.time())
+    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.sleep(0)
+    assert sleeping.done() is not is_done
+    wakeup.ring()
+    await asyncio.wait_for(sleeping, 5)
+
+
+async def test_a_task_that_is_awake_does_the_work_itself() -> None:
+    """The timer leaves it to the task, which finds the alarm when it goes to sleep."""
+    loop = asyncio.get_running_loop()
+    calls: list[None] = []
+
+    def work() -> bool:
+        calls.append(None)
+        return True
+
+    wakeup = Wakeup(loop, work)
+    wakeup.by(loop.time())
+    await until(lambda: not timers_of_the_library())
+    await asyncio.wait_for(wakeup.wait(), 5)
+    assert calls == []
+
+
+async def test_a_later_timer_stays_behind_an_earlier_one() -> None:
+    """It is not set anew when the earlier one has fired. Only one is kept, and none is left in silence."""
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    wakeup = Wakeup(loop)
+    for seconds in (90, 60, 0):
+        wakeup.by(now + seconds)
+    assert sorted(timer.when() for timer in timers_of_the_library()) == [now, now + 60]
+    await asyncio.wait_for(wakeup.wait(), 5)
+    wakeup.by(now + 70)
+    assert [timer.when() for timer in timers_of_the_library()] == [now + 60]
+    wakeup.by(now + 30)
+    wakeup.silence()
+    assert timers_of_the_library() == []
+    wakeup.by(now + 80)
+    assert [timer.when() for timer in timers_of_the_library()] == [now + 80]
     wakeup.silence()
