@@ -60,6 +60,7 @@ from aioproducer._core.ordinary import await_answer as await_answer
 from aioproducer._core.ordinary import batch_written as batch_written
 from aioproducer._core.ordinary import by_topic as by_topic
 from aioproducer._core.ordinary import cover as cover
+from aioproducer._core.ordinary import names_by_id as names_by_id
 from aioproducer._core.records import BATCH_OVERHEAD as BATCH_OVERHEAD
 from aioproducer._core.records import OUTCOMES as OUTCOMES
 from aioproducer._core.records import Batch as Batch
@@ -68,9 +69,11 @@ from aioproducer._core.records import Clock as Clock
 from aioproducer._core.records import ManualClock as ManualClock
 from aioproducer._core.records import ReadMark as ReadMark
 from aioproducer._core.records import Waker as Waker
-from aioproducer._core.records import frame_batches as frame_batches
+from aioproducer._core.records import frame_topics as frame_topics
+from aioproducer._core.records import framed as framed
 from aioproducer._core.records import murmur2 as murmur2
 from aioproducer._core.records import record_size as record_size
+from aioproducer._core.records import size_of as size_of
 
 if TYPE_CHECKING:
     from aioproducer._core.rows import KINDS as KINDS

@@ -1,8 +1,8 @@
 # The batches of a request.
 # Part of ordinary.pyx. Uses ordinary_states.pxi (BatchState, queue_of).
 
-def by_topic(list batches not None, double now, make):
-    """The batches of a request that is written now, by topic: `make(name, topic id, [(partition, bytes), ...])` for each."""
+def by_topic(list batches not None, double now, named):
+    """The batches of a request that is written now: a named tuple `(name, topic id, [(partition, bytes), ...])` a topic."""
     cdef dict known = {}
     cdef list topics = []
     cdef list places
@@ -12,9 +12,19 @@ def by_topic(list batches not None, double now, make):
         places = known.get(batch.topic)
         if places is None:
             places = known[batch.topic] = []
-            topics.append(make(batch.topic, queue_of(batch).topic.topic_id, places))
+            topics.append(triple(named, batch.topic, queue_of(batch).topic.topic_id, places))
         places.append((batch.partition, memoryview(batch._written())))
     return topics
+
+
+def names_by_id(topics):
+    """The names of the topics of a request by their ids; None if one of them has no id."""
+    cdef dict names = {}
+    for name, topic_id, _ in topics:
+        if topic_id == _no_topic_id:
+            return None
+        names[topic_id] = name
+    return names
 
 
 def await_answer(list batches not None, bint by_id):

@@ -71,7 +71,7 @@ cdef class OrdinaryOutcomes:
             queue.end_offset = end
             # An acknowledged batch that was never sent again under its newest numbers has none in the log.
             last = (batch.sequence + batch.record_count - 1) % SEQUENCE_MODULUS
-            queue.anchor = _made(self._anchor, (end - 1, batch.identity, last))
+            queue.anchor = triple(self._anchor, end - 1, batch.identity, last)
         return 0
 
     def _end(self, BatchState batch not None):
@@ -114,11 +114,24 @@ cdef class OrdinarySettlement:
             self.accumulator.look_at(queue, now)
         return 0
 
-    def settle_written(self, name, partitions, Py_ssize_t at, dict waiting not None, double now):
-        """Settle the batches of a topic that an answer says were written, from the answer for a partition at this place on.
+    def settle_topics(self, topics, dict names not None, Py_ssize_t topic_at, Py_ssize_t at, dict waiting not None,
+                      double now):
+        """Settle the batches that an answer says were written, from these places of a topic and a partition in it on.
 
-        Returns the place of the first answer that says something else, or for which no batch waits.
+        `names` has the names of topics by their ids. Returns the places of the first partition that the answer says something
+        else of, or for which no batch waits; the number of topics and 0 behind the last one.
         """
+        cdef Py_ssize_t end = len(topics)
+        while topic_at < end:
+            name, topic_id, partitions = <tuple>topics[topic_at]
+            at = self._settle_topic(names.get(topic_id, name) if names else name, partitions, at, waiting, now)
+            if at < len(partitions):
+                return topic_at, at
+            topic_at += 1
+            at = 0
+        return topic_at, 0
+
+    cdef Py_ssize_t _settle_topic(self, object name, object partitions, Py_ssize_t at, dict waiting, double now) except -1:
         cdef Py_ssize_t end = len(partitions)
         while at < end:
             index, code, base_offset, append_time, _, _, _, leader = <tuple>partitions[at]

@@ -1,5 +1,5 @@
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Self, final
 
 from typing_extensions import disjoint_base
 
@@ -20,6 +20,10 @@ class ManualClock(Clock):
 
 @disjoint_base
 class Octets:
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Checked:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @disjoint_base
@@ -151,10 +155,17 @@ class Waker:
     def wake_after_all(self, waiter: Any) -> None: ...
     def finish(self) -> None: ...
 
-def frame_batches(
-    parts: list[bytes | memoryview], before: bytes, batches: list[tuple[int, memoryview]]
+def frame_topics(
+    parts: list[bytes | memoryview],
+    before: bytes,
+    topics: Sequence[tuple[str, bytes, list[tuple[int, memoryview]]]],
+    by_id: bool,
 ) -> bytes: ...
+def framed(
+    parts: Sequence[bytes | bytearray | memoryview],
+) -> tuple[list[bytes | bytearray | memoryview], int]: ...
 def murmur2(data: Any) -> int: ...
 def record_size(
     key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...] | None = None
 ) -> int: ...
+def size_of(parts: Sequence[bytes | bytearray | memoryview]) -> int: ...

@@ -2,6 +2,7 @@
 # cython: auto_pickle=False, autotestdict=False, binding=True, freethreading_compatible=False
 """The open batch: Kafka's RecordBatch v2, written record by record as it is accepted, and settled as a whole."""
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.math cimport NAN
@@ -269,7 +270,7 @@ cdef class Batch:
         put_int(data + 51, epoch, 2)
         put_int(data + 53, base_sequence, 4)
         put_int(data + 57, self.record_count, 4)
-        put_int(data + 17, <unsigned int>checksum(self.view()[CRC_START:]), 4)
+        put_int(data + 17, <unsigned int>checksum(Checked(octets)), 4)
         return 0
 
     # -- deadlines: one mark per run of records accepted within a millisecond

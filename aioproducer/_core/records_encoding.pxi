@@ -175,24 +175,74 @@ def record_size(key, value, tuple headers=None):
     return fresh_size(view_of(key), view_of(value), headers_size_of(headers))
 
 
-def frame_batches(list parts not None, bytes before not None, list batches not None):
-    """Add the batches of a topic, `(partition, bytes)`, to the pieces of a Produce request of a flexible version.
+cdef enum:
+    LONGEST_FRAME = 0x7fffffff
+
+
+def size_of(parts):
+    """The number of bytes of all parts."""
+    cdef Py_ssize_t size = 0
+    for part in parts:
+        size += len(part)
+    return size
+
+
+def framed(parts):
+    """A frame of these parts: a list of its length and of all parts that are not empty, and the number of its bytes."""
+    cdef unsigned char length[4]
+    cdef Py_ssize_t size = 0, bytes_of_part
+    cdef list pieces = [None]
+    for part in parts:
+        bytes_of_part = len(part)
+        if bytes_of_part:
+            size += bytes_of_part
+            pieces.append(part)
+    if size > LONGEST_FRAME:
+        raise OverflowError("a frame of so many bytes cannot be written")
+    put_int(length, size, 4)
+    pieces[0] = PyBytes_FromStringAndSize(<const char *>length, 4)
+    return pieces, size + 4
+
+
+cdef inline unsigned char *put_uvarint(unsigned char *at, unsigned long long value) noexcept:
+    while value >= 0x80:
+        at[0] = (value & 0x7f) | 0x80
+        at += 1
+        value >>= 7
+    at[0] = <unsigned char>value
+    return at + 1
+
+
+cdef bytes uvarint(unsigned long long value):
+    cdef unsigned char head[16]
+    return PyBytes_FromStringAndSize(<const char *>head, put_uvarint(head, value) - head)
+
+
+def frame_topics(list parts not None, bytes before not None, topics, bint by_id):
+    """Add the topics, `(name, topic id, [(partition, bytes), ...])`, to the pieces of a Produce request of a flexible version.
 
     ``before`` goes before the first. Returns the bytes that go before the next piece.
     """
+    cdef bytes named
+    cdef list batches
+    for name, topic_id, batches in topics:
+        if by_id:
+            named = topic_id
+        else:
+            named = (<str?>name).encode()
+            named = uvarint(len(named) + 1) + named
+        # No tags behind the batches of a topic.
+        before = frame_batches(parts, before + named + uvarint(len(batches) + 1), batches) + b"\0"
+    return before
+
+
+cdef bytes frame_batches(list parts, bytes before, list batches):
+    # Returns the bytes that go before the next piece.
     cdef unsigned char head[16]
-    cdef unsigned char *at
-    cdef unsigned long long size
     for partition, view in batches:
         put_int(head, partition, 4)
-        at = head + 4
-        size = len(view) + 1
-        while size >= 0x80:
-            at[0] = (size & 0x7f) | 0x80
-            at += 1
-            size >>= 7
-        at[0] = <unsigned char>size
-        parts.append(before + PyBytes_FromStringAndSize(<const char *>head, at + 1 - head))
+        parts.append(before + PyBytes_FromStringAndSize(
+            <const char *>head, put_uvarint(head + 4, len(view) + 1) - head))
         parts.append(view)
         # No tags.
         before = b"\0"

@@ -1,5 +1,5 @@
 # The memory of a batch.
-# Part of records.pyx. Uses records.pxd (HEADER) and records.pyx (MIN_CAPACITY).
+# Part of records.pyx. Uses records.pxd (HEADER) and records.pyx (CRC_START, MIN_CAPACITY).
 
 cdef class Octets:
     """Growing memory that is lent through the buffer protocol and lives as long as a reference to it."""
@@ -34,6 +34,23 @@ cdef class Octets:
         self.data = grown
         self.capacity = capacity
         return 0
+
+
+@cython.final
+cdef class Checked:
+    """The bytes of a batch that its checksum covers, lent like all of them. A part of a view costs more than most checksums."""
+
+    cdef Octets _octets
+
+    def __cinit__(self, Octets octets not None):
+        self._octets = octets
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self._octets.data + CRC_START, self._octets.size - CRC_START, 1, flags)
+        self._octets.exports += 1
+
+    def __releasebuffer__(self, Py_buffer *view):
+        self._octets.exports -= 1
 
 
 cdef Octets octets_of(const unsigned char *tail, Py_ssize_t size):

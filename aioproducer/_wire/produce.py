@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from aioproducer._core import frame_batches
+from aioproducer._core import frame_topics
 from aioproducer._wire.apis import PRODUCE
 
 FLEXIBLE_FROM = 9
@@ -51,12 +51,8 @@ def write_produce(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[byt
     return _flexible(head, topics) if head.version >= FLEXIBLE_FROM else _classic(head, topics)
 
 
-def _request_header(head: ProduceHead) -> bytes:
-    return _HEADER.pack(PRODUCE, head.version, head.correlation_id) + _string(head.client_id)
-
-
 def _classic(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
-    text = bytearray(_request_header(head))
+    text = bytearray(_HEADER.pack(PRODUCE, head.version, head.correlation_id) + _string(head.client_id))
     text += _INT16.pack(-1) if head.transactional_id is None else _string(head.transactional_id)
     text += _SETTINGS.pack(head.acks, head.timeout_ms)
     text += _INT32.pack(len(topics))
@@ -72,15 +68,18 @@ def _classic(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | 
 
 def _flexible(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
     # The bytes before the next batch.
-    text = _request_header(head) + NO_TAGS + _compact(head.transactional_id)
-    text += _SETTINGS.pack(head.acks, head.timeout_ms) + _uvarint(len(topics) + 1)
-    by_id = head.version >= TOPIC_IDS_FROM
+    text = _HEADER.pack(PRODUCE, head.version, head.correlation_id)
+    text += _settings(head.client_id, head.transactional_id, head.acks, head.timeout_ms)
+    text += _uvarint(len(topics) + 1)
     parts: list[bytes | memoryview] = []
-    for name, topic_id, batches in topics:
-        text += (topic_id if by_id else _compact(name)) + _uvarint(len(batches) + 1)
-        text = frame_batches(parts, text, batches) + NO_TAGS
+    text = frame_topics(parts, text, topics, head.version >= TOPIC_IDS_FROM)
     parts.append(text + NO_TAGS)
     return parts
+
+
+@lru_cache(maxsize=KEPT)
+def _settings(client_id: str, transactional_id: str | None, acks: int, timeout_ms: int) -> bytes:
+    return _string(client_id) + NO_TAGS + _compact(transactional_id) + _SETTINGS.pack(acks, timeout_ms)
 
 
 @lru_cache(maxsize=KEPT)

@@ -134,6 +134,24 @@ def test_stamping_again_moves_away_from_lent_bytes() -> None:
     assert read_batch(bytes(lent)).epoch == 0
 
 
+def test_bytes_that_a_checksum_keeps_do_not_change() -> None:
+    """They are lent like all bytes of a batch: from the attributes on, for reading only."""
+    batch = batch_of(b"v" * 100)
+    kept: list[memoryview] = []
+
+    def checksum(covered: Any) -> int:
+        kept.append(memoryview(covered))
+        return crc32c(covered)
+
+    batch.stamp(1, 0, 0, checksum)
+    before = bytes(kept[0])
+    assert before == bytes(batch)[21:]
+    assert kept[0].readonly
+    batch.stamp(1, 1, 5, crc32c)
+    assert bytes(kept[0]) == before
+    assert read_batch(bytes(batch)).epoch == 1
+
+
 def test_stamping_bytes_that_nobody_holds_copies_nothing() -> None:
     """The usual way: one memory from the first record to the socket."""
     batch = batch_of(b"v" * 100)

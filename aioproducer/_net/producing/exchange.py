@@ -76,25 +76,22 @@ class ProduceExchange:
         if self._requests.transactions is not None:
             self._requests.transactions.marker_delay.answered(now)
         settlement = self._requests.settlement
-        names = self._by_id
+        topics, names = response.responses, self._by_id
         strange = hinted = False
-        for topic in response.responses:
-            # The same as `_name_of()`, without a call for each topic.
-            name = names.get(topic.topic_id, topic.name) if names else topic.name
-            partitions = topic.partition_responses
-            at = settlement.settle_written(name, partitions, 0, self._waiting, now)
-            while at < len(partitions):
-                partition = partitions[at]
-                if partition.current_leader[0] >= 0 and not hinted:
-                    # All at once, and before the first of these batches is sent again.
-                    hinted = True
-                    self._requests.hint(list(self._hints(response)))
-                batch = self._waiting.pop((name, partition.index), None)
-                if batch is None:
-                    strange = True
-                else:
-                    settlement.answered(batch, self._understood(partition), now)
-                at = settlement.settle_written(name, partitions, at + 1, self._waiting, now)
+        topic_at, at = settlement.settle_topics(topics, names, 0, 0, self._waiting, now)
+        while topic_at < len(topics):
+            topic = topics[topic_at]
+            partition = topic.partition_responses[at]
+            if partition.current_leader[0] >= 0 and not hinted:
+                # All at once, and before the first of these batches is sent again.
+                hinted = True
+                self._requests.hint(list(self._hints(response)))
+            batch = self._waiting.pop((self._name_of(topic), partition.index), None)
+            if batch is None:
+                strange = True
+            else:
+                settlement.answered(batch, self._understood(partition), now)
+            topic_at, at = settlement.settle_topics(topics, names, topic_at, at + 1, self._waiting, now)
         self._omitted()
         return strange
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._codecs import CODECS
-from aioproducer._core import await_answer, by_topic
+from aioproducer._core import await_answer, by_topic, names_by_id, size_of
 from aioproducer._net.producing.exchange import ProduceExchange
 from aioproducer._state.queues.batches import PartitionAnswer
 from aioproducer._state.transactions.versions import version_for
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 BEFORE_TOPIC_IDS = TOPIC_IDS_FROM - 1
-NO_ID = bytes(16)
 LEAST_ANSWER_LIMIT = 256 * 1024
 
 
@@ -90,8 +89,9 @@ class ProduceRequests:
     def _write(self, link: Link, batches: list[QueuedBatch], now: float) -> None:
         connection = link.connection
         topics = by_topic(batches, now, TopicBatches)
+        names = names_by_id(topics)
         try:
-            version = self._version(connection, topics)
+            version = self._version(connection, None if names is not None else BEFORE_TOPIC_IDS)
         except ProtocolError as error:
             # The broker requires topic ids, and the broker of the metadata has not reported them yet.
             self._unsent(link, batches, error)
@@ -115,20 +115,15 @@ class ProduceRequests:
             self._write_unasked(link, correlation_id, parts, batches)
             return
         by_id = version >= TOPIC_IDS_FROM
-        names = {topic_id: name for name, topic_id, _ in topics} if by_id else {}
         waiting = await_answer(batches, by_id)
         if transactions is not None:
             transactions.current.sent(now)
-        exchange = ProduceExchange(self, link, version, waiting, names)
-        size = sum(map(len, parts))
+        exchange = ProduceExchange(self, link, version, waiting, names if names is not None and by_id else {})
+        size = size_of(parts)
         limit = answer_limit(size)
         connection.write_request(correlation_id, parts, exchange, timeout_ms / 1000, limit, size)
 
-    def _version(self, connection: Connection, topics: list[TopicBatches]) -> int:
-        newest = None
-        for topic in topics:
-            if topic.topic_id == NO_ID:
-                newest = BEFORE_TOPIC_IDS
+    def _version(self, connection: Connection, newest: int | None) -> int:
         transactions = self.transactions
         if transactions is None:
             return connection.versions.choose(PRODUCE, newest)

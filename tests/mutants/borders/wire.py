@@ -23,6 +23,14 @@ WIRE: Final = (
         f"{_RECORDS}::test_stamping_again_moves_away_from_lent_bytes",
     ),
     _mutant(
+        "bytes-of-a-checksum-move",
+        "_core/records_octets.pxi",
+        "        self._octets.exports += 1\n",
+        "",
+        "The bytes that a checksum has kept change when the batch is sent again.",
+        "tests/state/batching/test_sequences.py",
+    ),
+    _mutant(
         "buffer-moves-while-in-flight",
         "_core/records_octets.pxi",
         "        if self.exports:\n",
@@ -35,8 +43,8 @@ WIRE: Final = (
         "_core/records.pyx",
         "        put_int(data + 53, base_sequence, 4)\n"
         "        put_int(data + 57, self.record_count, 4)\n"
-        "        put_int(data + 17, <unsigned int>checksum(self.view()[CRC_START:]), 4)\n",
-        "        put_int(data + 17, <unsigned int>checksum(self.view()[CRC_START:]), 4)\n"
+        "        put_int(data + 17, <unsigned int>checksum(Checked(octets)), 4)\n",
+        "        put_int(data + 17, <unsigned int>checksum(Checked(octets)), 4)\n"
         "        put_int(data + 53, base_sequence, 4)\n"
         "        put_int(data + 57, self.record_count, 4)\n",
         "The checksum is computed before the sequence number is written.",

@@ -332,3 +332,27 @@ async def test_broker_that_wants_newer_requests_than_topics_have_ids(
     assert "supports Produce v13-v13" in str(getattr(delivery.exception(), "cause", ""))
     assert engine(producer).supervisor.crashed is None
     assert permits_are_all_back(producer)
+
+
+@pytest.mark.parametrize("refused", [None, "one", "four"])
+async def test_one_answer_for_several_topics(refused: str | None, make: Make, kafka: EmbeddedKafka) -> None:
+    """Each partition of each topic gets its own answer, also behind a refused one."""
+    producer = await warm(make(kafka, linger_ms=10_000), "one")
+    await producer.partitions_for("four")
+    for topic, partition in (("one", 0), ("four", 0), ("four", 1), ("four", 2)):
+        await producer.send_and_wait(topic, b"0", partition=partition)
+    if refused is not None:
+        kafka.faults.error("INVALID_TIMESTAMP", topic=refused)
+    sent = producer.stats().requests
+    deliveries = {
+        ("one", 0): await producer.send("one", b"1", partition=0),
+        ("four", 0): await producer.send("four", b"1", partition=0),
+        ("four", 1): await producer.send("four", b"1", partition=1),
+        ("four", 2): await producer.send("four", b"1", partition=2),
+    }
+    await producer.flush()
+    assert producer.stats().requests == sent + 1
+    lost = {place for place, delivery in deliveries.items() if delivery.outcome is Outcome.NOT_WRITTEN}
+    acked = {place for place, delivery in deliveries.items() if delivery.outcome is Outcome.ACKED}
+    assert {topic for topic, _ in lost} == ({refused} if refused is not None else set())
+    assert lost | acked == set(deliveries)

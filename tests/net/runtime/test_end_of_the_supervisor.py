@@ -131,7 +131,7 @@ async def test_bug_in_a_sender(make: Make, kafka: EmbeddedKafka, monkeypatch: py
     assert isinstance(error.__cause__, UnforeseenError)
 
 
-@pytest.mark.parametrize("method", ["settle_written", "lost"])
+@pytest.mark.parametrize("method", ["settle_topics", "lost"])
 async def test_bug_while_an_answer_is_handled(
     method: str, make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
