@@ -536,8 +536,8 @@ SECURITY: Final = (
     _mutant(
         "place-lost-with-the-connection",
         "_state/connecting/turns.py",
-        "        self._asked_at.setdefault(turn.address, now)\n",
-        "        self._asked_at[turn.address] = now\n",
+        "        self._places[turn.address] = (min(patient_until, now + turn.patience), asked_at)\n",
+        "        self._places[turn.address] = (min(patient_until, now + turn.patience), now)\n",
         "A connection that waits for its turn for longer than its time limit is the last again.",
         f"{_TURNS}::test_the_oldest_is_next_also_if_it_was_given_up_meanwhile",
     ),

@@ -96,7 +96,7 @@ TIMING: Final = (
     _mutant(
         "no-backoff-between-retries",
         "_state/delivery/settlement.py",
-        "batch.retry_at = now + (backoff or self.backoff).after(batch.attempts - 1, self.rng)",
+        "batch.retry_at = now + self._wait_after(batch.attempts - 1, code)",
         "batch.retry_at = now",
         "A refused batch is sent again at once, for as long as its delivery time lasts.",
         _SETTLEMENT,
