@@ -91,7 +91,7 @@ async def test_a_task_that_is_awake_does_the_work_itself() -> None:
 
     wakeup = Wakeup(loop, work)
     wakeup.by(loop.time())
-    await until(lambda: not timers_of_the_library())
+    await until(lambda: wakeup._rung)
     await asyncio.wait_for(wakeup.wait(), 5)
     assert calls == []
 
