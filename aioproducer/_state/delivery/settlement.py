@@ -163,9 +163,11 @@ class Settlement(OrdinarySettlement):
         if code == ErrorCode.CONCURRENT_TRANSACTIONS:
             return BUSY.after(repetitions, self.rng)
         if code == ErrorCode.NOT_ENOUGH_REPLICAS and self.sequences.transactional:
-            if repetitions < SOON:
+            # Few `retries` are kept for replicas that are missing for longer.
+            soon = max(0, min(SOON, self.retries - SOON))
+            if repetitions < soon:
                 return REPLACED.after(repetitions, self.rng)
-            repetitions -= SOON
+            repetitions -= soon
         return self.backoff.after(repetitions, self.rng)
 
     def _without_retries(self, batch: QueuedBatch, now: float) -> DeliveryError:

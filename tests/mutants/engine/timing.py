@@ -24,7 +24,7 @@ TIMING: Final = (
     _mutant(
         "pause-where-a-leader-replaces-its-question",
         "_state/delivery/settlement.py",
-        "            if repetitions < SOON:\n",
+        "            if repetitions < soon:\n",
         "            if False:\n",
         "A leader refuses a request as it asks the coordinator about the next one, and the transaction waits for a tenth of a second (Kafka's AddPartitionsToTxnManager; so does Java).",
         "tests/state/identity/test_transactional_sequences.py",

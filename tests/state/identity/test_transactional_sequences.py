@@ -199,6 +199,20 @@ def test_a_question_that_was_replaced_is_repeated_shortly(m: Machines) -> None:
     assert 0.16 <= waits[4] < 0.25
 
 
+@pytest.mark.parametrize(("retries", "soon"), [(1, 0), (3, 0), (4, 1), (6, 3)])
+def test_few_retries_are_kept_for_replicas_that_are_missing(retries: int, soon: int) -> None:
+    """Repetitions within milliseconds would use all of them up."""
+    m = Machines(transactional=True, retries=retries).introduced(1)
+    (batch,) = send(m, 1)
+    waits = []
+    for _ in range(retries):
+        m.answer(batch, NOT_ENOUGH_REPLICAS)
+        waits.append(batch.retry_at - m.now)
+        m.wait_for_retry()
+        assert m.only() is batch
+    assert sum(wait < 0.05 for wait in waits) == soon
+
+
 def test_replicas_that_are_missing_are_waited_for_outside_of_transactions() -> None:
     """The setting `retry_backoff_ms` holds from the first repetition on."""
     m = Machines().introduced(1)
