@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 import urllib.parse
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +45,40 @@ def test_no_writing_is_left(writing: str, secret: str) -> None:
     around, written = WRITINGS[writing]
     shown = without_secrets(around.format(written(secret)), [Secret("other"), Secret(secret)])
     assert shown == around.format("***")
+
+
+FORMS: Final[dict[str, Callable[[str], str]]] = {
+    "encoding/json of Go": lambda secret: json.dumps(secret).replace("&", r"\u0026").replace("<", r"\u003c"),
+    "Gson": lambda secret: json.dumps(secret).replace("=", r"\u003d").replace("'", r"\u0027"),
+    "json-simple": lambda secret: json.dumps(secret).replace("/", r"\/"),
+    "HTML of Go": lambda secret: html.escape(secret).replace("&quot;", "&#34;").replace("+", "&#43;"),
+    "URLEncoder": lambda secret: urllib.parse.quote_plus(secret).replace("~", "%7E"),
+    "JSON within JSON": lambda secret: json.dumps(json.dumps({"password": secret})),
+    "a query within JSON": lambda secret: json.dumps(f"?{urllib.parse.quote(secret)}").replace(
+        "%", r"\u0025"
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("secret", [AWKWARD, "kafka&Pa55/<word>='~+😀"])
+def test_words_with_a_secret_in_a_rare_form_are_hidden(form: str, secret: str) -> None:
+    """Serializers differ in the characters that they escape."""
+    written = FORMS[form](secret)
+    assert without_secrets(f"bad login: {written}", [Secret(secret)]) in (
+        "***",
+        "bad login: ***",
+        'bad login: "***"',
+    )
+
+
+@pytest.mark.parametrize("length", [500, 8_000, 262_144])
+def test_a_long_token_costs_no_time_and_leaves_no_trace(length: int) -> None:
+    """A pattern of it would be kept by the cache of `re`, and takes seconds to be compiled."""
+    token = "t0ken." * (length // 6)
+    assert without_secrets("invalid_token", [Secret(token)]) == "invalid_token"
+    assert without_secrets(f"no {token}!", [Secret(token)]) == "no ***!"
+    assert not any(token in str(key) for key in re._cache)  # type: ignore[attr-defined]
 
 
 def test_a_secret_that_is_a_part_of_another_one() -> None:
