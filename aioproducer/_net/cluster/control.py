@@ -13,6 +13,7 @@ import anyio
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.dialing import is_refused_everywhere
 from aioproducer._net.connecting.link import is_idle
+from aioproducer._net.log import log_of
 from aioproducer._net.observing.connections import ConnectionHistory
 from aioproducer._state.connecting.endpoint import BrokerEndpoint, Origin, address_text
 from aioproducer.errors import (
@@ -68,6 +69,7 @@ class Control:
         self._is_to_change = False
         self._changed_at = -math.inf
         self._changing: asyncio.Task[None] | None = None
+        self._beginning: asyncio.Task[Connection | None] | None = None
         self._failure: KafkaError | None = None
 
     @property
@@ -145,12 +147,36 @@ class Control:
         is_muted = connection.muted_until > self.session.loop.time() and not connection.in_flight
         return connection.has_optional or is_muted
 
-    async def begin_again(self) -> None:
-        """Open a connection to one of `bootstrap_servers` in place of the present one; the error of the last one otherwise."""
-        # Without the lock: requests of others still have the present one.
+    async def begun_again(self) -> bool:
+        """Whether a connection to one of `bootstrap_servers` is in the place of the former one; False: not yet, or none can be opened.
+
+        It is opened in a task of its own: they may not answer at all, and the present broker answers questions meanwhile.
+        """
+        if self._beginning is None or (self._beginning.done() and not self._is_used(self._beginning)):
+            self._beginning = asyncio.create_task(self._begin_again(), name="aioproducer new beginning")
+        beginning = self._beginning
+        await asyncio.wait((beginning,), timeout=_CHANGE_WITHIN if self.is_connected else None)
+        if not beginning.done():
+            return False
+        self._beginning = None
+        return self._is_used(beginning)
+
+    def _is_used(self, beginning: asyncio.Task[Connection | None]) -> bool:
+        """Whether this attempt opened the present connection: it may have ended long before it is asked for."""
+        opened = None if beginning.cancelled() else beginning.result()
+        return opened is not None and opened is self.connection and self.is_connected
+
+    async def _begin_again(self) -> Connection | None:
         refused = self.session.addresses.has_refused_lately
         servers = sorted(self._bootstrap_servers(), key=lambda each: refused(each.address))
-        self._use(*await self._dial_one(self._free(servers)))
+        try:
+            # Without the lock: requests of others still have the present one.
+            endpoint, connection = await self._dial_one(self._free(servers))
+        except KafkaError as error:
+            log_of(self.session.config.client_id).debug("no metadata: %s", error)
+            return None
+        self._use(endpoint, connection)
+        return connection
 
     async def _dial_one(self, candidates: list[BrokerEndpoint]) -> tuple[BrokerEndpoint, Connection]:
         told: KafkaError = BrokerUnavailableError("the metadata has no broker")
@@ -286,7 +312,8 @@ class Control:
             connection.close()
 
     def end(self) -> None:
-        """Close the connection, and give up the attempt to open another one."""
-        if self._changing is not None:
-            self._changing.cancel()
+        """Close the connection, and give up the attempts to open another one."""
+        for task in (self._changing, self._beginning):
+            if task is not None:
+                task.cancel()
         self.close()

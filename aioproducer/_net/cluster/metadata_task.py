@@ -158,13 +158,9 @@ class Cluster:
         return not all(map(refused, self.session.config.bootstrap_servers))
 
     async def _rebootstrap(self) -> None:
-        if self.session.addresses.connected():
-            # Brokers that give no metadata may still take records: they are left when there is a place to begin at.
-            try:
-                await self.session.control.begin_again()
-            except KafkaError as error:
-                self.log.debug("no metadata: %s", error)
-                return
+        # Brokers that give no metadata may still take records: they are left when there is a place to begin at.
+        if self.session.addresses.connected() and not await self.session.control.begun_again():
+            return
         now = self.loop.time()
         level = logging.WARNING if now >= self._warned_at + WARN_EVERY else logging.DEBUG
         if level == logging.WARNING:

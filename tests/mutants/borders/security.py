@@ -792,8 +792,8 @@ SECURITY: Final = (
     _mutant(
         "begun-again-before-a-bootstrap-server-is-open",
         "_net/cluster/metadata_task.py",
-        "            await self.session.control.begin_again()\n",
-        "            pass\n",
+        " and not await self.session.control.begun_again():\n",
+        " and False:\n",
         "No metadata for five minutes, as the name server is down: all connections that take records are closed.",
         f"{_KEPT}::test_the_connection_for_metadata_is_lost_while_no_other_can_be_opened",
     ),
@@ -884,6 +884,14 @@ SECURITY: Final = (
         "        return not any(map(refused, self.session.config.bootstrap_servers))\n",
         "One broker of three refuses for good: brokers that ask for a new beginning are asked in vain for ever.",
         f"{_SUCCESSORS}::test_a_new_beginning_while_one_broker_refuses",
+    ),
+    _mutant(
+        "metadata-behind-a-new-beginning",
+        "_net/cluster/control.py",
+        "timeout=_CHANGE_WITHIN if self.is_connected else None)",
+        "timeout=None)",
+        "A broker asks for a new beginning while bootstrap_servers are out of reach: a moved leader is not found for a minute.",
+        f"{_SUCCESSORS}::test_beginnings_that_do_not_answer_hold_up_no_metadata",
     ),
     _mutant(
         "one-refusal-stops-all-metrics",

@@ -260,3 +260,33 @@ def test_a_new_beginning_while_one_broker_refuses(seed: int) -> None:
         await recover(world, producer)
 
     simulate(play, seed, access=access(), history=100_000)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("servers", [1, 3])
+def test_beginnings_that_do_not_answer_hold_up_no_metadata(servers: int, times: int) -> None:
+    """Brokers ask for a new beginning, and answer well then. The servers to begin at answer nothing at all."""
+
+    async def play(world: World) -> None:
+        world.network.names["start"] = ["127.0.0.1"]
+        beginnings = ",".join(f"start:{world.port(one)}" for one in range(1, 1 + servers))
+        producer = patient_producer(world, bootstrap_servers=beginnings, delivery_timeout_ms=DEADLINE_MS)
+        places = await at_work(world, producer, 3)
+        world.network.names["start"] = ["127.0.0.9"]
+        world.network.alias["127.0.0.9"] = "127.0.0.9"
+        for port in {world.port(one) for one in range(1, 4)}:
+            world.network.reach(port).swallows = True
+        world.kafka.create_topic("later", 1)
+        sent_back = world.kafka.faults.error("REBOOTSTRAP_REQUIRED", api="Metadata", times=times)
+        producer._engine.cluster.stale(None)
+        began = world.now
+        assert len(await producer.partitions_for("later")) == 1
+        assert world.now - began < 3.0
+        assert sent_back.hits == times
+        await asyncio.gather(*await send_to_each(world, producer, places.values()))
+        for one in range(1, 4):
+            world.network.release(world.port(one))
+        world.network.names["start"] = ["127.0.0.1"]
+        await recover(world, producer)
+
+    simulate(play, 1, access=access(), history=100_000)
