@@ -30,13 +30,13 @@ def without_secrets(text: str, secrets: Iterable[Secret]) -> str:
     """
     known = [secret.reveal() for secret in secrets]
     # No writing of a secret is shorter.
-    found = {writing for one in known if 0 < len(one) <= len(text) for writing in _writings(one)}
+    possible = (one for one in known if 0 < len(one) <= len(text))
+    found = {writing.translate(_SMALL) for one in possible for writing in _writings(one)}
     # The longest one first: others may be a part of it.
     for writing in sorted(found, key=len, reverse=True):
-        text = _without(text, writing.translate(_SMALL))
+        text = _without(text, writing)
     text = text[:_LONGEST]
-    small = {writing.translate(_SMALL) for writing in found}
-    return HIDDEN if any(writing in each for each in _readings(text) for writing in small) else text
+    return HIDDEN if any(writing in each for each in _readings(text) for writing in found) else text
 
 
 def _writings(secret: str) -> Iterator[str]:

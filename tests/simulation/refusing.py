@@ -78,6 +78,28 @@ async def send_for(world: World, producer: Any, seconds: float) -> None:
         await asyncio.sleep(0.5)
 
 
+async def close_ports(world: World) -> None:
+    """No new connection can be opened from now on."""
+    for broker in world.kafka.brokers:
+        await world.kafka.faults.refuse_connections(broker.id)
+
+
+async def open_ports(world: World) -> None:
+    """New connections can be opened again."""
+    for broker in world.kafka.brokers:
+        await world.kafka.faults.accept_connections(broker.id)
+
+
+def advertise(world: World, hosts: dict[int, str]) -> None:
+    """Metadata name these hosts for these brokers from now on; the mapping may change."""
+
+    def advertised(answer: Any) -> Any:
+        nodes = [one._replace(host=hosts.get(one.node_id, one.host)) for one in answer.brokers]
+        return answer._replace(brokers=nodes)
+
+    world.kafka.faults.alter(advertised, api="Metadata", times=None)
+
+
 async def recover(world: World, producer: Any) -> None:
     """The faults are over, and the program gives the password anew: all records end."""
     world.kafka.faults.heal()

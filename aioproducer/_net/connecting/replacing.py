@@ -254,14 +254,14 @@ class Replacement:
 
     def _keep(self, former: Connection, endpoint: BrokerEndpoint, successor: Connection) -> None:
         first = self._first(former)
-        if first in self._successors and first is former:
-            # Its broker has moved while the settings changed.
-            self._close_unused(former)
         if first is not former:
             # It has no user yet. That of the first connection takes the newest one, within the same time.
             kept = self._successors[first]
             kept.endpoint, kept.connection = endpoint, successor
             return
+        if former in self._successors:
+            # Its broker has moved while the settings changed.
+            self._close_unused(former)
         self._successors[former] = _Successor(endpoint, successor)
         if former.closed:
             self._limit(former)

@@ -944,15 +944,15 @@ SECURITY: Final = (
     _mutant(
         "secrets-hidden-as-they-are-alone",
         "security/server_words.py",
-        " for writing in _writings(one)}\n",
-        " for writing in (one,)}\n",
+        " for one in possible for writing in _writings(one)}\n",
+        " for one in possible for writing in (one,)}\n",
         "A server that quotes the request in JSON or as a URL puts the password into the log of the application.",
         "tests/security/test_server_words.py::test_no_writing_is_left",
     ),
     _mutant(
         "secrets-in-rare-forms",
         "security/server_words.py",
-        "    return HIDDEN if any(writing in each for each in _readings(text) for writing in small) else text\n",
+        "    return HIDDEN if any(writing in each for each in _readings(text) for writing in found) else text\n",
         "    return text\n",
         "A server whose JSON library escapes & or = puts the password into the log of the application.",
         "tests/security/test_server_words.py::test_words_with_a_secret_in_a_rare_form_are_hidden",

@@ -12,10 +12,13 @@ from aioproducer import TopicPartition
 from tests.simulation.access import USER, Access
 from tests.simulation.refusing import (
     TOPIC,
+    advertise,
     at_work,
     clerk,
+    close_ports,
     leaders,
     links_to_all,
+    open_ports,
     patient_producer,
     recover,
     send_to_each,
@@ -53,15 +56,13 @@ async def admit_none(world: World, fault: str) -> None:
     elif fault == "refused":
         world.kafka.faults.sasl(1, times=None)
     else:
-        for broker in world.kafka.brokers:
-            await world.kafka.faults.refuse_connections(broker.id)
+        await close_ports(world)
 
 
 async def admit(world: World) -> None:
     """New connections can be opened again."""
     world.network.names["localhost"] = ["127.0.0.1"]
-    for broker in world.kafka.brokers:
-        await world.kafka.faults.accept_connections(broker.id)
+    await open_ports(world)
     await recover(world, world.producers[-1])
 
 
@@ -104,14 +105,7 @@ def test_idle_connections_have_successors_in_use() -> None:
         places = await at_work(world, producer, 4)
         control = producer._engine.control
         moved = next(one for one in places if world.port(one) != control.address[1])
-
-        def elsewhere(answer: Any) -> Any:
-            nodes = [
-                one._replace(host="elsewhere") if one.node_id == moved else one for one in answer.brokers
-            ]
-            return answer._replace(brokers=nodes)
-
-        world.kafka.faults.alter(elsewhere, api="Metadata", times=None)
+        advertise(world, {moved: "elsewhere"})
         producer._engine.cluster.stale(None)
         await asyncio.sleep(1.0)
         former = links_to_all(world, 4)

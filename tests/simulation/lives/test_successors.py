@@ -12,9 +12,12 @@ from aioproducer.errors import BrokerUnavailableError
 from tests.simulation.access import Access
 from tests.simulation.refusing import (
     TOPIC,
+    advertise,
     at_work,
     clerk,
+    close_ports,
     leaders,
+    open_ports,
     patient_producer,
     recover,
     send_to_each,
@@ -31,16 +34,9 @@ def access(mechanism: str = "PLAIN", session: float | None = None) -> Access:
     return Access(mechanism, session=session, token=3_000.0, slowness=0.0)
 
 
-async def close_ports(world: World) -> None:
-    """No new connection can be opened from now on."""
-    for broker in world.kafka.brokers:
-        await world.kafka.faults.refuse_connections(broker.id)
-
-
-async def open_ports(world: World) -> None:
-    """The network is well again."""
-    for broker in world.kafka.brokers:
-        await world.kafka.faults.accept_connections(broker.id)
+async def end_well(world: World) -> None:
+    """The network is well again, and all records end."""
+    await open_ports(world)
     await recover(world, world.producers[-1])
 
 
@@ -76,7 +72,7 @@ def test_the_successor_of_a_sender_is_not_taken_for_metadata(seed: int) -> None:
             sent += await send_to_each(world, producer, [places[broker]])
             await asyncio.sleep(1.0)
         await asyncio.gather(*sent)
-        await open_ports(world)
+        await end_well(world)
 
     simulate(play, seed, access=access(), brokers=BROKERS, history=100_000)
 
@@ -120,7 +116,7 @@ def test_the_successors_of_coordinators_are_theirs(lost: str, group: bool) -> No
         began = world.now
         await commit(range(3))
         assert world.now - began < 5.0
-        await open_ports(world)
+        await end_well(world)
 
     simulate(play, 1, access=access(), brokers=BROKERS, history=100_000)
 
@@ -132,14 +128,9 @@ def test_a_sender_has_the_newest_successor(rotations: int, end: str) -> None:
 
     async def play(world: World) -> None:
         where: dict[int, str] = {}
-
-        def elsewhere(answer: Any) -> Any:
-            nodes = [one._replace(host=where.get(one.node_id, one.host)) for one in answer.brokers]
-            return answer._replace(brokers=nodes)
-
         producer = patient_producer(world, delivery_timeout_ms=DEADLINE_MS)
         places = await at_work(world, producer, BROKERS)
-        world.kafka.faults.alter(elsewhere, api="Metadata", times=None)
+        advertise(world, where)
         broker = beside_metadata(world, producer._engine)[0]
         former = producer._engine.senders[broker].link.connection
         world.kafka.faults.delay(20.0, api="Produce", broker=broker)
@@ -199,8 +190,7 @@ def test_credentials_that_change_in_the_middle_of_a_new_authentication(mechanism
             await asyncio.sleep(1.0)
         await asyncio.gather(*sent)
         assert not connection.closed
-        for one in world.kafka.brokers:
-            await world.kafka.faults.accept_connections(one.id)
+        await open_ports(world)
         await producer.flush()
 
     simulate(play, 1, access=access(mechanism, 60.0), brokers=BROKERS, history=100_000)

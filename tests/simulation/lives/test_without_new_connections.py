@@ -13,7 +13,7 @@ import pytest
 
 from tests.effort import KEPT, seeds
 from tests.simulation.access import Access
-from tests.simulation.refusing import TOPIC, at_work, clerk, patient_producer, recover, transact
+from tests.simulation.refusing import TOPIC, advertise, at_work, clerk, patient_producer, recover, transact
 from tests.simulation.world import World, simulate
 
 LASTS: Final = 150.0
@@ -54,11 +54,7 @@ class Door:
 
         network.connect = through_the_door  # type: ignore[method-assign]
 
-        def advertised(answer: Any) -> Any:
-            nodes = [one._replace(host=self.hosts.get(one.node_id, one.host)) for one in answer.brokers]
-            return answer._replace(brokers=nodes)
-
-        self.world.kafka.faults.alter(advertised, api="Metadata", times=None)
+        advertise(self.world, self.hosts)
 
     def happen(self, apis: tuple[str, ...]) -> None:
         """One event, of those that end no connection."""
