@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import traceback
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Log", "log", "log_of"]
+import attrs
+
+__all__ = ["Log", "PacedWarning", "log", "log_of"]
+
+_WARN_EVERY = 10.0
+"""Seconds."""
 
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
@@ -41,6 +47,20 @@ class _LogOfClient(Log):
         """Log the message with the name of the client."""
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
         super().log(level, f"%s: {msg}", self.extra["client_id"], *args, **kwargs)  # type: ignore[index]  # log_of() set it
+
+
+@attrs.define
+class PacedWarning:
+    """One warning, at most every ten seconds: the lines between two of them are for debugging."""
+
+    _warned_at: float = -math.inf
+
+    def level(self, now: float) -> int:
+        """The level of a line at this time."""
+        if now < self._warned_at + _WARN_EVERY:
+            return logging.DEBUG
+        self._warned_at = now
+        return logging.WARNING
 
 
 log = Log(logging.getLogger("aioproducer"), {})

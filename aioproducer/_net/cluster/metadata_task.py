@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-import logging
-import math
 from typing import TYPE_CHECKING, Protocol
 
 import anyio.lowlevel
 
 from aioproducer._net.cluster.control import FINAL
-from aioproducer._net.connecting.addresses import WARN_EVERY
-from aioproducer._net.log import log_of
+from aioproducer._net.log import PacedWarning, log_of
 from aioproducer._net.timers.wakeup import Wakeup, wake
 from aioproducer._state.admission.topic_errors import REFUSALS, refusal_of, said_of_topic
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -54,7 +51,7 @@ class Cluster:
         self.read_at: float | None = None
         self.ended = False
         # The last line about a new beginning.
-        self._warned_at = -math.inf
+        self._warning = PacedWarning()
 
     # -- requests by other parts
 
@@ -162,10 +159,10 @@ class Cluster:
         if self.session.addresses.connected() and not await self.session.control.begun_again():
             return
         now = self.loop.time()
-        level = logging.WARNING if now >= self._warned_at + WARN_EVERY else logging.DEBUG
-        if level == logging.WARNING:
-            self._warned_at = now
-        self.log.log(level, "no broker of the last metadata is usable: starting again from bootstrap_servers")
+        self.log.log(
+            self._warning.level(now),
+            "no broker of the last metadata is usable: starting again from bootstrap_servers",
+        )
         self.view.rebootstrapped(now)
         # What listens at their addresses may have changed.
         self.session.addresses.renew_all(but_for=self.session.control.connection)

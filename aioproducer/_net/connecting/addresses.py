@@ -24,7 +24,7 @@ from aioproducer._net.connecting.refusals import Attempt, Refusals, is_refusal
 from aioproducer._net.connecting.renewal import SessionRenewal
 from aioproducer._net.connecting.replacing import Replacement
 from aioproducer._net.connecting.security import PLAINTEXT, CredentialsChanged, SecurityProtocol
-from aioproducer._net.log import log_of
+from aioproducer._net.log import PacedWarning, log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer._state.connecting.endpoint import Origin
 from aioproducer.errors import (
@@ -51,7 +51,6 @@ _BEHIND_AN_IDENTITY = 1.0
 _MOST_CHANGES = 3
 _LOOK_AGAIN = 1.0
 TELL_EVERY = 1.0
-WARN_EVERY = 10.0
 # Longer than any pause: an address that is dialed again after so long begins with the shortest.
 FORGET_AFTER = 60.0
 # Seconds after which the trouble of an address that no attempt confirms any more says nothing about the present.
@@ -78,7 +77,7 @@ class Address:
     is_reached: bool = False
     not_before: float = -math.inf
     told_at: float = -math.inf
-    warned_at: float = -math.inf
+    warning: PacedWarning = attrs.Factory(PacedWarning)
     # Of the addresses of the host, those that refused the credentials.
     refused: dict[str, None] = attrs.Factory(dict)
     # Since when it cannot be reached, and why; None where the newest attempt led to a connection, and it was not given up.
@@ -421,13 +420,12 @@ class Addresses:
     ) -> None:
         """Log the trouble of an address: a line a second at most, and a warning at longer intervals."""
         now = self._loop.time()
-        warned = level >= logging.WARNING and now < address.warned_at + WARN_EVERY
-        if warned or now < address.told_at + TELL_EVERY:
+        if now < address.told_at + TELL_EVERY:
             level = logging.DEBUG
+        elif level == logging.WARNING:
+            level = address.warning.level(now)
         if level > logging.DEBUG:
             address.told_at = now
-        if level >= logging.WARNING:
-            address.warned_at = now
         log_of(self._config.client_id).log(level, text, error)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -19,7 +18,7 @@ from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.conversing import converse_in_use
 from aioproducer._net.connecting.renewal_pacing import RenewalPacing
 from aioproducer._net.connecting.security import CredentialsChanged
-from aioproducer._net.log import log_of
+from aioproducer._net.log import PacedWarning, log_of
 from aioproducer._state.backoff import Backoff
 from aioproducer.errors import AuthenticationError, KafkaError, text_of
 
@@ -39,7 +38,6 @@ _RETRIES = Backoff(0.1, 5.0)
 _LOOK_AGAIN = 0.05
 # Seconds for the begin of a renewal: a busy machine takes some for the credentials.
 _LEAST_TIME = 0.5
-WARN_EVERY = 10.0
 
 
 class _Use(NamedTuple):
@@ -71,7 +69,7 @@ class SessionRenewal:
         self._refusals = refusals
         self._pacing = RenewalPacing(loop)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._warned_at = -math.inf
+        self._warning = PacedWarning()
 
     def watch(
         self,
@@ -191,12 +189,9 @@ class SessionRenewal:
         return max(session.last_write_at - connection.longest_delay(), least)
 
     def _warn(self, connection: Connection, error: Exception) -> None:
-        now = self._loop.time()
         # The end of a connection that is given up is a warning already, with this error.
-        is_told = connection.ending is Ending.GIVEN_UP or now < self._warned_at + WARN_EVERY
-        level = logging.DEBUG if is_told else logging.WARNING
-        if level == logging.WARNING:
-            self._warned_at = now
+        is_told = connection.ending is Ending.GIVEN_UP
+        level = logging.DEBUG if is_told else self._warning.level(self._loop.time())
         known = isinstance(error, KafkaError | TimeoutError | OSError)
         self._log.log(
             level,
