@@ -879,6 +879,38 @@ async def test_d13_all_brokers_are_gone_for_ten_minutes(world: World, how: str) 
             assert 120.0 - TICK <= error.elapsed <= 121.0 + TICK
 
 
+@pytest.mark.parametrize("how", ["refused", "silent", "sent to another beginning", "useless answers"])
+@scenario()
+async def test_d13_a_program_starts_before_kafka_is_there(world: World, how: str) -> None:
+    """No broker gives metadata since the start, for longer than brokers are asked before all begins anew; then all works."""
+    world.kafka.create_topic(TOPIC, 3)
+    gone = world.rng.uniform(301.0, 900.0)
+    if how == "refused":
+        for broker in world.kafka.brokers:
+            await world.kafka.faults.stop_broker(broker.id)
+    elif how == "silent":
+        for broker in world.kafka.brokers:
+            world.network.isolate(broker.port)
+    elif how == "sent to another beginning":
+        world.kafka.faults.error("REBOOTSTRAP_REQUIRED", api="Metadata", times=None)
+    else:
+        world.kafka.faults.error("UNKNOWN_SERVER_ERROR", api="Metadata", times=None)
+    producer = world.producer()
+    await producer.start()
+    early = await world.ledger.send(producer, TOPIC)
+    assert early is None, "the call waits for metadata at most max_block"
+    await asyncio.sleep(gone)
+    world.kafka.faults.heal()
+    for broker in world.kafka.brokers:
+        await world.kafka.faults.start_broker(broker.id)
+        world.network.release(broker.port)
+    healed = world.now
+    fresh = await send(world, producer, 3, max_block=60.0)
+    await all_acked(fresh)
+    assert min(map(answered_at, fresh)) - healed <= 3 * CT * 1.2 + RECOVERY
+    assert producer.health().ready, producer.health()
+
+
 def no_storm(world: World, since: float, lasts: float) -> None:
     """At most this many attempts to each broker in the first ten seconds, and not more in any ten that follow."""
     windows = [

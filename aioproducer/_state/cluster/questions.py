@@ -128,6 +128,9 @@ class Questions:
         self._failures = 0
         self._not_before = 0.0
         self._trying_since: float | None = None
+        # New beginnings since the last usable answer, and the earliest time of the next one that a broker asks for.
+        self._rebootstraps = 0
+        self._not_again_before = -math.inf
 
     @property
     def failing(self) -> bool:

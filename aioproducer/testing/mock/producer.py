@@ -108,6 +108,7 @@ class MockProducer(Controls[K_contra, V_contra], Generic[K_contra, V_contra]):
         super()._set_up(config)
         self._auto_complete = auto_complete
         self._forget()
+        self._loop_clock = ManualClock()
         self._orders = Orders()
         self._cluster = MockCluster.at(config.bootstrap_servers[0], partitions)
         me = weakref.proxy(self)
@@ -124,7 +125,7 @@ class MockProducer(Controls[K_contra, V_contra], Generic[K_contra, V_contra]):
 
     def _clock_for(self, loop: asyncio.AbstractEventLoop) -> Clock:
         # The time of the loop may be virtual: no other clock agrees with it.
-        self._loop_clock = ManualClock(loop.time())
+        self._loop_clock.monotonic = loop.time()
         return self._loop_clock
 
     def _pace(self) -> bool:

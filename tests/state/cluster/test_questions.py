@@ -247,6 +247,20 @@ def test_nobody_answers_for_five_minutes() -> None:
     assert not asked.rebootstrap_due(5000.0)
 
 
+def test_no_answer_since_the_beginning() -> None:
+    """Brokers that never gave an answer are given up after the same time, and a first one may ask for a new beginning."""
+    asked = questions()
+    asked.want("t", 0.0)
+    asked.due(0.0)
+    asked.failed(0.0, RNG)
+    assert not asked.rebootstrap_due(299.9)
+    assert asked.rebootstrap_due(300.0)
+    asked.rebootstrapped(300.0)
+    sent_back = questions()
+    sent_back.rebootstrap_required = True
+    assert sent_back.rebootstrap_due(0.0)
+
+
 def test_brokers_that_ask_for_a_new_beginning_each_time() -> None:
     """Each begin replaces all connections, so the pauses between them grow until there is an answer."""
     asked = settled("t", now=0.0)
