@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import math
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -110,13 +109,18 @@ class Control:
             if not self.is_connected:
                 if self._failure is not None and self._failure is not former:
                     raise copy.copy(self._failure)
-                try:
-                    self._use(*await self._dial_one(self._worth_trying()))
-                except KafkaError as error:
-                    self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
-                    raise
+                await self._connect()
             assert self.connection is not None  # noqa: S101  # for type checkers
             return self.connection
+
+    async def _connect(self) -> None:
+        try:
+            self._use(*await self._dial_one(self._worth_trying()))
+        except KafkaError as error:
+            # A new beginning may have led to a connection meanwhile.
+            if not self.is_connected:
+                self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
+                raise
 
     def _take_successor(self) -> None:
         """Go on with the connection that was opened in place of the present one: no other broker may accept one."""
@@ -129,10 +133,10 @@ class Control:
     async def _leave_a_poor_one(self) -> None:
         """Open another connection where the present one is late or did not help; it is left last, as there may be no other."""
         if self._is_late():
-            with contextlib.suppress(KafkaError):
-                self._use(*await self._dial_one(self._worth_trying()))
-            return
-        if self._is_to_change and (self._changing is None or self._changing.done()):
+            changing = self._change_to(self._worth_trying())
+            while self._is_late() and not changing.done():
+                await asyncio.wait((changing,), timeout=_CHANGE_WITHIN)
+        elif self._is_to_change and not self._is_changing:
             await self._change()
 
     def _is_late(self) -> bool:
@@ -150,12 +154,12 @@ class Control:
     async def begun_again(self) -> bool:
         """Whether a connection to one of `bootstrap_servers` is in the place of the former one; False: not yet, or none can be opened.
 
-        It is opened in a task of its own: they may not answer at all, and the present broker answers questions meanwhile.
+        It is opened in a task of its own: they may not answer at all, and other brokers answer questions meanwhile.
         """
         if self._beginning is None or (self._beginning.done() and not self._is_used(self._beginning)):
             self._beginning = asyncio.create_task(self._begin_again(), name="aioproducer new beginning")
         beginning = self._beginning
-        await asyncio.wait((beginning,), timeout=_CHANGE_WITHIN if self.is_connected else None)
+        await asyncio.wait((beginning,), timeout=_CHANGE_WITHIN)
         if not beginning.done():
             return False
         self._beginning = None
@@ -243,7 +247,9 @@ class Control:
         for node in nodes:
             yield BrokerEndpoint.advertised(node.host, node.port, node.id, node.advertised_by)
         known = {(node.host, node.port) for node in nodes}
-        for endpoint in self._bootstrap_servers():
+        is_beginning = self._beginning is not None and not self._beginning.done()
+        # The task of the new beginning dials them.
+        for endpoint in () if nodes and is_beginning else self._bootstrap_servers():
             if endpoint.address not in known:
                 yield endpoint
 
@@ -277,8 +283,17 @@ class Control:
         ]
         if others:
             self._changed_at = now
+            await asyncio.wait((self._change_to(others),), timeout=_CHANGE_WITHIN)
+
+    @property
+    def _is_changing(self) -> bool:
+        return self._changing is not None and not self._changing.done()
+
+    def _change_to(self, others: list[BrokerEndpoint]) -> asyncio.Task[None]:
+        """The task that goes on to one of these brokers; the one that is under way, if there is one."""
+        if self._changing is None or self._changing.done():
             self._changing = asyncio.create_task(self._changed_to(others), name="aioproducer other broker")
-            await asyncio.wait((self._changing,), timeout=_CHANGE_WITHIN)
+        return self._changing
 
     async def _changed_to(self, others: list[BrokerEndpoint]) -> None:
         """A task of its own: others may not answer at all, and the present broker answers questions meanwhile."""

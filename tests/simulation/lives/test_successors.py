@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -51,6 +52,11 @@ async def without_metadata(world: World, engine: Any) -> None:
 def beside_metadata(world: World, engine: Any) -> list[int]:
     """The brokers that the connection for metadata does not lead to."""
     return [one for one in range(1, BROKERS + 1) if world.port(one) != engine.control.address[1]]
+
+
+def broker_of_metadata(world: World, producer: Any) -> int:
+    """The broker that the connection for metadata leads to."""
+    return next(one for one in range(1, 4) if world.port(one) == producer._engine.control.address[1])
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -280,3 +286,65 @@ def test_beginnings_that_do_not_answer_hold_up_no_metadata(servers: int, times: 
         await recover(world, producer)
 
     simulate(play, 1, access=access(), history=100_000)
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+@pytest.mark.parametrize("cut", ["before it begins", "while it begins"])
+def test_metadata_while_a_beginning_has_no_answer_and_its_connection_is_cut(servers: int, cut: str) -> None:
+    """The broker that asks for a new beginning closes its connection. All brokers are well, the servers to begin at are silent."""
+
+    async def play(world: World) -> None:
+        world.network.names["start"] = ["127.0.0.1"]
+        beginnings = ",".join(f"start:{world.port(one)}" for one in range(1, 1 + servers))
+        producer = patient_producer(world, bootstrap_servers=beginnings, delivery_timeout_ms=DEADLINE_MS)
+        places = await at_work(world, producer, 3)
+        world.network.names["start"] = ["127.0.0.9"]
+        world.network.alias["127.0.0.9"] = "127.0.0.9"
+        connect = world.network.connect
+
+        async def silent_elsewhere(factory: Callable[[], Any], host: str, port: int) -> Any:
+            if host == "127.0.0.9":
+                await asyncio.Event().wait()
+            return await connect(factory, host, port)
+
+        world.network.connect = silent_elsewhere  # type: ignore[method-assign]
+        world.kafka.create_topic("later", 1)
+        world.kafka.faults.error("REBOOTSTRAP_REQUIRED", api="Metadata", times=1)
+        engine = producer._engine
+        engine.cluster.stale(None)
+        began = world.now
+        while not engine.cluster.view.rebootstrap_due(world.now):  # noqa: ASYNC110  # virtual time
+            await asyncio.sleep(0.001)
+        while cut == "while it begins" and engine.control._beginning is None:  # noqa: ASYNC110  # virtual time
+            await asyncio.sleep(0.001)
+        world.kafka.faults.drop_connections(broker_of_metadata(world, producer))
+        assert len(await producer.partitions_for("later")) == 1
+        assert world.now - began < 1.0
+        await asyncio.gather(*await send_to_each(world, producer, places.values()))
+        world.network.names["start"] = ["127.0.0.1"]
+        await recover(world, producer)
+
+    simulate(play, 1, access=access(), history=100_000)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_metadata_over_a_throttled_connection_while_others_are_silent(seed: int) -> None:
+    """Kafka throttles the metrics of the client for two seconds: a question waits for that, and not for brokers out of reach."""
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, delivery_timeout_ms=DEADLINE_MS)
+        await at_work(world, producer, 3)
+        here = broker_of_metadata(world, producer)
+        others = [world.port(one) for one in range(1, 4) if one != here]
+        for port in others:
+            world.network.isolate(port)
+        world.kafka.create_topic("later", 1)
+        producer._engine.control.connection.mute(2.0)
+        began = world.now
+        assert len(await producer.partitions_for("later")) == 1
+        assert world.now - began < 2.5
+        for port in others:
+            world.network.release(port)
+        await recover(world, producer)
+
+    simulate(play, seed, access=access(), history=100_000)
