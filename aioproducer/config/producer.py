@@ -108,7 +108,7 @@ class ProducerConfig:
         10_000,
         LONG_MS,
         Group.CONNECTING,
-        "Time limit of one attempt to connect; doubles after each failure.",
+        "Time limit of one attempt to connect; doubles after each failure. An authentication has the rest of `request_timeout_ms`.",
     )
     socket_connection_setup_timeout_max_ms: int = setting(
         DERIVED,

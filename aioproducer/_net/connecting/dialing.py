@@ -1,7 +1,8 @@
-"""Opening a connection to a broker: look its host up, try each address, agree on versions, all within one time limit.
+"""Opening a connection to a broker: look its host up, try each address, agree on versions, and authenticate.
 
 All addresses of a host name are tried in turn (KIP-602). The remaining time is shared evenly among the remaining
-addresses, so that an address without an answer does not prevent the next attempts.
+addresses, so that an address without an answer does not prevent the next attempts. An authentication does not count: it waits
+for token providers and directories, which are as slow at each address.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import math
 import os
 import socket
 import ssl
@@ -23,9 +25,9 @@ from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._net.connecting.conversing import converse, in_a_thread
 from aioproducer._net.connecting.security import PLAINTEXT, CredentialsChanged, SecurityProtocol
 from aioproducer._state.connecting.allowed import require_allowed
-from aioproducer._state.connecting.dialogue import Dialogue
 from aioproducer._state.connecting.endpoint import BrokerEndpoint, joined
-from aioproducer._state.connecting.opening import Opened, opening
+from aioproducer._state.connecting.opening import BrokerVersions, Opened, ask_versions
+from aioproducer._state.connecting.sessions import AuthenticatedSession
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError, ProtocolError
 from aioproducer.security.tls.failures import tls_failure
@@ -51,6 +53,8 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 20)
 
 # Reasons of an AuthenticationError that every address of the host would give; more attempts may lock the account.
 _OF_ALL_ADDRESSES = frozenset(("credentials", "mechanism", "token"))
+
+_NO_KAFKA = "no answer to the first request; its listener may want TLS, or is no Kafka"
 
 # asyncio's limit of 512 KiB for TLS costs more than twice the processor time for each byte.
 _TLS_WRITE_LIMIT = 131_072
@@ -94,10 +98,11 @@ async def dial(
     network: Network = SOCKETS,
     refused: dict[str, None] | None = None,
 ) -> Connection:
-    """A connection to this broker, ready for requests, within `setup_timeout` seconds for everything.
+    """A connection to this broker, ready for requests.
 
-    The default is `socket_connection_setup_timeout_ms`. BrokerUnavailableError lists the error of each address; it is a
-    ProtocolError if a peer answered that is no usable broker.
+    It has `setup_timeout` seconds, by default `socket_connection_setup_timeout_ms`, and each authentication has the rest of
+    `request_timeout_ms`. BrokerUnavailableError lists the error of each address; it is a ProtocolError if a peer answered that
+    is no usable broker.
 
     `refused` has the addresses of this host where a broker refused the credentials: they are tried last. It is kept here.
     """
@@ -112,6 +117,7 @@ async def dial(
     failures: list[tuple[str, Exception]] = []
     for index, address in enumerate(addresses):
         share = max(0.0, deadline - loop.time()) / (len(addresses) - index)
+        began = loop.time()
         try:
             connection = await attempts.connect(address, share)
         except (OSError, AuthenticationError, ProtocolError) as error:
@@ -123,6 +129,7 @@ async def dial(
                     refused[address] = None
                 raise
             failures.append((joined(address, endpoint.port), failure.with_traceback(None)))
+            deadline += max(0.0, loop.time() - began - share)
         else:
             refused.pop(address, None)
             return connection
@@ -178,9 +185,11 @@ class Attempts:
     config: ProducerConfig
     security: SecurityProtocol
     network: Network
+    # Seconds of one attempt in all.
+    longest: float = math.inf
 
     async def connect(self, address: str, limit: float) -> Connection:
-        """A connection that is ready for requests, within `limit` seconds.
+        """A connection that is ready for requests: within `limit` seconds, and the time of the authentication.
 
         Code of the user and of other packages may raise anything. Such an error ends this attempt alone, and its text and its
         frames, which may have a secret, are not kept.
@@ -195,21 +204,34 @@ class Attempts:
 
     async def _ready(self, address: str, limit: float) -> Connection:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + limit
+        began = loop.time()
         connection = await self._connected(address, limit)
+        # For the versions and the authentication together.
+        answered_until = min(loop.time() + self.config.request_timeout_ms / 1000, began + self.longest)
         try:
-            remaining = min(deadline - loop.time(), self.config.request_timeout_ms / 1000)
-            connection.opened(await converse(connection, self._opening(connection), timeout=remaining))
-        except TimeoutError as error:
-            connection.close()
-            limit = min(limit, self.config.request_timeout_ms / 1000)
-            raise TimeoutError(
-                f"connected, but {_silence(connection, error)} (within {limit:.3g} s)"
-            ) from None
+            versions = await self._versions(connection, min(began + limit, answered_until), limit)
+            connection.opened(Opened(versions, await self._session(connection, versions, answered_until)))
         except BaseException:
             connection.close()
             raise
         return connection
+
+    async def _versions(self, connection: Connection, until: float, limit: float) -> BrokerVersions:
+        name, surplus = self.endpoint.name, connection.remarks.surplus
+        limit = min(limit, self.config.request_timeout_ms / 1000)
+        with _named(connection, limit):
+            asking = ask_versions(name, SOFTWARE_VERSION, surplus)
+            return await converse(connection, asking, timeout=until - asyncio.get_running_loop().time())
+
+    async def _session(
+        self, connection: Connection, versions: BrokerVersions, until: float
+    ) -> AuthenticatedSession | None:
+        authenticate = self.security.authenticate
+        if authenticate is None:
+            return None
+        with _named(connection, min(self.config.request_timeout_ms / 1000, self.longest)):
+            exchange = authenticate(self.endpoint, versions)
+            return await converse(connection, exchange, timeout=until - asyncio.get_running_loop().time())
 
     async def _connected(self, address: str, limit: float) -> Connection:
         loop = asyncio.get_running_loop()
@@ -226,16 +248,15 @@ class Attempts:
             return connection
         raise TimeoutError(f"no connection (within {limit:.3g} s)")
 
-    def _opening(self, connection: Connection) -> Dialogue[Opened]:
-        authenticate = self.security.authenticate
-        bound = None if authenticate is None else partial(authenticate, self.endpoint)
-        return opening(self.endpoint.name, SOFTWARE_VERSION, connection.remarks.surplus, bound)
 
-
-def _silence(connection: Connection, error: TimeoutError) -> str:
-    if connection.answers:
-        return str(error)
-    return "no answer to the first request; its listener may want TLS, or is no Kafka"
+@contextlib.contextmanager
+def _named(connection: Connection, limit: float) -> Iterator[None]:
+    """The words of a time limit say how far the connection came."""
+    try:
+        yield
+    except TimeoutError as error:
+        silence = str(error) if connection.answers else _NO_KAFKA
+        raise TimeoutError(f"connected, but {silence} (within {limit:.3g} s)") from None
 
 
 async def _tls_options(endpoint: BrokerEndpoint, security: SecurityProtocol) -> dict[str, Any]:

@@ -164,7 +164,7 @@ class Door:
     async def _attempt(self, opening: Opening, endpoint: BrokerEndpoint, limit: float) -> Connection | None:
         trace = _Trace(opening, self.logins)
         traced = attrs.evolve(self.security, authenticate=trace.authentication(self.security.authenticate))
-        attempts = Attempts(endpoint, self.config, traced, trace)
+        attempts = Attempts(endpoint, self.config, traced, trace, longest=limit)
         try:
             connection = await attempts.connect(opening.address, limit)
         except _Postponed:

@@ -1,11 +1,10 @@
-"""How a connection is opened: the versions of a broker, then authentication where it is needed."""
+"""The versions of a broker, which are asked first on each connection."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TypeAlias
 
 import attrs
 
@@ -17,7 +16,7 @@ from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer._wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from aioproducer.errors import BrokerUnavailableError, ProtocolError
 
-__all__ = ["NO_VERSIONS", "Authenticate", "BrokerVersions", "Opened", "opening"]
+__all__ = ["NO_VERSIONS", "BrokerVersions", "Opened", "ask_versions"]
 
 _SOFTWARE = "aioproducer"
 
@@ -79,10 +78,6 @@ class BrokerVersions:
 NO_VERSIONS = BrokerVersions(broker="a broker that was not asked yet")
 
 
-Authenticate: TypeAlias = Callable[[BrokerVersions], Dialogue[AuthenticatedSession]]
-"""Starts the dialogue that proves to a broker who this producer is: at the opening, and before a session ends."""
-
-
 @attrs.frozen
 class Opened:
     """The result of opening a connection. `session` is None where no authentication was needed."""
@@ -95,22 +90,10 @@ def _ignored(_count: int) -> None:
     pass
 
 
-def opening(
-    broker: str,
-    software_version: str,
-    surplus: Callable[[int], None] = _ignored,
-    authenticate: Authenticate | None = None,
-) -> Dialogue[Opened]:
-    """Everything that is said before a connection can be used; `surplus`: see `decode_response`."""
-    versions = yield from _ask_versions(broker, software_version, surplus)
-    if authenticate is None:
-        return Opened(versions)
-    return Opened(versions, (yield from authenticate(versions)))
-
-
-def _ask_versions(
-    broker: str, software_version: str, surplus: Callable[[int], None]
+def ask_versions(
+    broker: str, software_version: str, surplus: Callable[[int], None] = _ignored
 ) -> Dialogue[BrokerVersions]:
+    """The first question of a connection; `surplus`: see `decode_response`."""
     request = ApiVersionsRequest(_SOFTWARE, software_version)
     version = APIS[API_VERSIONS].max_version
     frame = yield from Ask(request, version)

@@ -910,6 +910,22 @@ SECURITY: Final = (
         f"{_SUCCESSORS}::test_metadata_over_a_throttled_connection_while_others_are_silent",
     ),
     _mutant(
+        "authentication-in-the-share-of-an-address",
+        "_net/connecting/dialing.py",
+        "await self._session(connection, versions, answered_until)",
+        "await self._session(connection, versions, min(began + limit, answered_until))",
+        "A token provider takes six seconds: a host name with six addresses is never connected to.",
+        "tests/simulation/lives/test_slow_authentications.py",
+    ),
+    _mutant(
+        "authentication-without-an-end",
+        "_net/connecting/dialing.py",
+        "await self._session(connection, versions, answered_until)",
+        "await self._session(connection, versions, math.inf)",
+        "A broker that never answers the credentials holds up metadata for ever.",
+        "tests/simulation/lives/test_slow_authentications.py::test_an_authentication_without_an_end",
+    ),
+    _mutant(
         "one-refusal-stops-all-metrics",
         "_net/connecting/addresses.py",
         "        self._accepted_at = self._loop.time()\n",

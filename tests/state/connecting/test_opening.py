@@ -1,4 +1,4 @@
-"""The opening dialogue, without any network."""
+"""The first question of a connection, without any network."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aioproducer._state.connecting.dialogue import Ask, Dialogue
-from aioproducer._state.connecting.opening import BrokerVersions, Opened, negotiated, opening
-from aioproducer._state.connecting.sessions import AuthenticatedSession
+from aioproducer._state.connecting.dialogue import Ask
+from aioproducer._state.connecting.opening import BrokerVersions, ask_versions, negotiated
 from aioproducer._wire.codec import encode_response
 from aioproducer._wire.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
 )
-from aioproducer._wire.messages.sasl_handshake import SaslHandshakeRequest
 from aioproducer.errors import BrokerUnavailableError, KafkaError, ProtocolError
 from tests.connection.peer import versions_answer
 from tests.state.connecting.driver import play
@@ -28,9 +26,9 @@ PRODUCE, METADATA, INIT_PRODUCER_ID = 0, 3, 22
 
 def converse(*answers: bytes) -> tuple[list[Any], BrokerVersions]:
     """Give these answers in turn; the questions that were asked, and the versions that follow."""
-    questions, opened = play(opening(BROKER, "1.2"), *answers)
-    assert opened.session is None
-    return questions, opened.versions
+    questions, versions = play(ask_versions(BROKER, "1.2"), *answers)
+    assert isinstance(versions, BrokerVersions)
+    return questions, versions
 
 
 def answer(response: ApiVersionsResponse, version: int = 4) -> bytes:
@@ -150,19 +148,3 @@ def test_finalized_features_are_kept_with_their_epoch() -> None:
     assert (dict(known.features), known.features_epoch) == ({"transaction.version": 2}, 17)
     unknown = negotiated(BROKER, versions_answer(finalized_features=features))
     assert (dict(unknown.features), unknown.features_epoch) == ({}, -1)
-
-
-def test_authentication_follows_the_versions() -> None:
-    """It gets the versions of the broker; its session belongs to what the opening has found out (S42)."""
-    session = AuthenticatedSession("PLAIN", 5.0)
-
-    def authenticate(versions: BrokerVersions) -> Dialogue[AuthenticatedSession]:
-        assert versions.choose(PRODUCE) == 13
-        assert (yield from Ask(SaslHandshakeRequest("PLAIN"), 1)) == b"yes"
-        return session
-
-    dialogue = opening(BROKER, "1.2", authenticate=authenticate)
-    steps, opened = play(dialogue, answer(versions_answer()), b"yes")
-    assert steps == [Ask(ApiVersionsRequest("aioproducer", "1.2"), 4), Ask(SaslHandshakeRequest("PLAIN"), 1)]
-    assert isinstance(opened, Opened)
-    assert opened.session is session
