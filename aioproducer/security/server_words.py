@@ -7,18 +7,26 @@ import html
 import json
 import re
 import urllib.parse
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from aioproducer.secret import HIDDEN, Secret
 
 __all__ = ["without_secrets"]
 
-# An error shows less of them.
-_LONGEST: Final = 4_000
-# A form within a form within a form.
-_ROUNDS: Final = 3
-_ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)")
+# An error shows no more of them.
+_LONGEST: Final = 1_000
+# Fewer characters may be a part of any word.
+_FEWEST: Final = 4
+# A form within a form within a form, and so on.
+_ROUNDS: Final = 4
+# Escapes of JSON and its kin, of Python, C and JavaScript. The first three give a character, the others a byte.
+_ESCAPED: Final = re.compile(
+    r"\\u\{([0-9a-fA-F]{1,6})\}|\\U([0-9a-fA-F]{8})|[\\%]u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\([0-3][0-7]{2})|\\(.)"
+)
+_BASES: Final = (16, 16, 16, 16, 8)
+_HIGH: Final = re.compile("[\x80-\xff]+")
 # Of the same length, unlike str.lower().
 _SMALL: Final = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
 
@@ -30,13 +38,28 @@ def without_secrets(text: str, secrets: Iterable[Secret]) -> str:
     """
     known = [secret.reveal() for secret in secrets]
     # No writing of a secret is shorter.
-    possible = (one for one in known if 0 < len(one) <= len(text))
+    possible = [one for one in known if _FEWEST <= len(one) <= len(text)]
+    if not possible:
+        return text[:_LONGEST]
     found = {writing.translate(_SMALL) for one in possible for writing in _writings(one)}
+    found = {writing for writing in found if len(writing) >= _FEWEST}
+    shown = _cut(text, found)
+    plain = {each for one in possible if len(each := _undone(one)) >= _FEWEST}
+    is_left = any(one in reading for reading in _readings(shown) for one in found | plain)
+    return HIDDEN if is_left else shown
+
+
+def _cut(text: str, writings: set[str]) -> str:
+    """The begin of the text without these."""
+    longest = max(map(len, writings))
+    begin = text[: _LONGEST + longest]
     # The longest one first: others may be a part of it.
-    for writing in sorted(found, key=len, reverse=True):
-        text = _without(text, writing)
-    text = text[:_LONGEST]
-    return HIDDEN if any(writing in each for each in _readings(text) for writing in found) else text
+    for writing in sorted(writings, key=len, reverse=True):
+        begin = _without(begin, writing)
+    if len(text) > _LONGEST + longest:
+        # A part of a secret may be at its end.
+        begin = begin[: max(0, len(begin) - longest)]
+    return begin[:_LONGEST]
 
 
 def _writings(secret: str) -> Iterator[str]:
@@ -48,8 +71,15 @@ def _writings(secret: str) -> Iterator[str]:
     yield urllib.parse.quote(octets, safe="")
     yield urllib.parse.quote_plus(octets)
     yield octets.hex()
-    for encoded in (base64.b64encode(octets), base64.urlsafe_b64encode(octets)):
-        yield encoded.decode().rstrip("=")
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        yield encode(octets).decode().rstrip("=")
+        yield from (_inner(encode, octets, before) for before in range(3))
+
+
+def _inner(encode: Callable[[bytes], bytes], octets: bytes, before: int) -> str:
+    """The characters of base64 that these bytes alone decide, behind so many other bytes."""
+    first, end = -(-8 * before // 6), 8 * (before + len(octets)) // 6
+    return encode(bytes(before) + octets).decode()[first:end]
 
 
 def _without(text: str, writing: str) -> str:
@@ -61,16 +91,52 @@ def _without(text: str, writing: str) -> str:
     return "".join([*parts, text[begin:]])
 
 
-def _readings(text: str) -> set[str]:
-    """The text with its escapes undone."""
-    found = {text}
+def _readings(text: str) -> Iterator[str]:
+    """The text with its escapes undone: those of each kind, and step by step all of them."""
+    yield from (undo(text).translate(_SMALL) for undo in _UNDOING)
     for _ in range(_ROUNDS):
-        undone = (_unescaped, urllib.parse.unquote, urllib.parse.unquote_plus, html.unescape)
-        found |= {undo(each) for each in found for undo in undone}
-    return {each.translate(_SMALL) for each in found}
+        former = text
+        for undo in _UNDOING:
+            before, text = text, undo(text)
+            if text != before:
+                yield text.translate(_SMALL)
+        if text == former:
+            break
+
+
+def _undone(text: str) -> str:
+    """The last of its readings."""
+    return deque(_readings(text), maxlen=1).pop()
 
 
 def _unescaped(text: str) -> str:
-    undone = _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
+    undone = _ESCAPED.sub(_character, text)
     # Two escapes may be one character.
     return undone.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(found: re.Match[str]) -> str:
+    for number, base in enumerate(_BASES, start=1):
+        if found[number]:
+            code = int(found[number], base)
+            return chr(code) if code <= 0x10FFFF else ""
+    return found[6]
+
+
+def _on_one_line(text: str) -> str:
+    return text.replace("\r", "").replace("\n", "")
+
+
+def _as_utf8(text: str) -> str:
+    """Bytes that were taken for characters."""
+    return _HIGH.sub(lambda found: found[0].encode("latin-1").decode("utf-8", "replace"), text)
+
+
+_UNDOING: Final[tuple[Callable[[str], str], ...]] = (
+    _unescaped,
+    html.unescape,
+    urllib.parse.unquote,
+    urllib.parse.unquote_plus,
+    _on_one_line,
+    _as_utf8,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.conversing import converse_in_use
 from aioproducer._net.connecting.dialing import dial
 from aioproducer._net.connecting.security import SecurityProtocol
+from aioproducer._net.securing.protocol import security_of
 from aioproducer._state.connecting.authentication import authentication
 from aioproducer._state.connecting.dialogue import Dialogue
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
@@ -21,6 +23,7 @@ from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from aioproducer._wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from aioproducer.auth import Token
 from aioproducer.config import ProducerConfig
 from aioproducer.errors import AuthenticationError, BrokerUnavailableError, KafkaError
 from aioproducer.secret import Secret
@@ -82,6 +85,8 @@ class Broker:
         if isinstance(request, SaslAuthenticateRequest):
             if self.refuses == "credentials":
                 return SaslAuthenticateResponse(58, "Authentication failed")
+            if self.refuses == "all, and repeats it" and not request.auth_bytes.startswith(b"n,,n="):
+                return SaslAuthenticateResponse(58, f"bad message: {request.auth_bytes.decode()}")
             return SaslAuthenticateResponse(0, None, self._challenge(request.auth_bytes), 60_000)
         return MetadataResponse() if isinstance(request, MetadataRequest) else versions_answer(KEYS)
 
@@ -149,6 +154,27 @@ async def test_refused_credentials_show_no_secret(listen: Listen, mechanism: str
     assert isinstance(error, AuthenticationError)
     assert error.reason == "credentials"
     assert CANARY not in report(error)
+
+
+@ALL
+async def test_a_message_that_a_broker_repeats_is_hidden(listen: Listen, mechanism: str) -> None:
+    """That of SCRAM ends with a proof, from which the password can be guessed."""
+    settings: dict[str, Any] = {"sasl_mechanism": mechanism}
+    settings |= {"sasl_username": "user", "sasl_password": CANARY}
+    if mechanism == "OAUTHBEARER":
+        settings = {"sasl_mechanism": mechanism, "sasl_token_provider": lambda: Token(CANARY)}
+    config = ProducerConfig(
+        "localhost:9092",
+        security_protocol="SASL_PLAINTEXT",
+        allow_plaintext_credentials=True,
+        **settings,
+    )
+    endpoint = at("127.0.0.1", (await listen(Broker(mechanism, refuses="all, and repeats it"))).port)
+    security = security_of(config, asyncio.get_running_loop(), random.Random(1))
+    with pytest.raises(AuthenticationError, match=r"bad message: .*\*\*\*") as raised:
+        await dial(endpoint, config, security)
+    assert ",p=" not in str(raised.value)
+    assert CANARY not in report(raised.value)
 
 
 @ALL

@@ -44,8 +44,6 @@ __all__ = ["security_of"]
 
 # Seconds that a connection waits for a further context of the user.
 _PATIENCE: Final = 1.0
-# A password of fewer characters may be a part of any word.
-_LEAST_SECRET: Final = 4
 
 
 def security_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Random) -> SecurityProtocol:
@@ -223,8 +221,11 @@ def _shown(presented: list[Any], words: str, message: bytes) -> str:
     """Words of a broker without the credentials that it was given, and without the message that had them."""
     fields = attrs.asdict(presented[0], recurse=False) if attrs.has(type(presented[0])) else {}
     secrets = [Secret(encoded(message).decode().rstrip("=")) for encoded in (b64encode, urlsafe_b64encode)]
+    text = message.decode(errors="replace")
+    # That of SCRAM ends with a proof, from which the password can be guessed.
+    secrets += [Secret(text), Secret(text.rpartition(",p=")[2])]
     secrets += [field for field in fields.values() if isinstance(field, Secret)]
-    return without_secrets(words, (each for each in secrets if len(each.reveal()) >= _LEAST_SECRET))
+    return without_secrets(words, secrets)
 
 
 class _Credentials:

@@ -81,7 +81,8 @@ class TokenEndpoint:
     async def _attempt(self) -> Given:
         now = self._clock()
         try:
-            found = token_in(await self._answer(), now)
+            request, secret = await self._request()
+            found = token_in(await self._answer(request), now, (secret,))
         except HttpsError as error:
             return Given(problem=str(error), is_final=error.is_final)
         except AuthenticationError as error:  # of a callable that gives a secret
@@ -90,11 +91,11 @@ class TokenEndpoint:
             return Given(problem=found.why, is_final=found.is_final)
         return Given(found)
 
-    async def _answer(self) -> Answer:
+    async def _answer(self, request: Secret) -> Answer:
         config = self._config
         return await answer_of(
             self._url,
-            await self._request(),
+            request,
             await self._context(),
             self._route,
             connect_within=_seconds(config.sasl_login_connect_timeout_ms),
@@ -103,7 +104,8 @@ class TokenEndpoint:
 
     # -- the request
 
-    async def _request(self) -> Secret:
+    async def _request(self) -> tuple[Secret, Secret]:
+        """The request, and the secret or the assertion that it has."""
         config = self._config
         client_id, scope = (
             config.sasl_oauthbearer_client_credentials_client_id,
@@ -111,16 +113,15 @@ class TokenEndpoint:
         )
         secret = config.sasl_oauthbearer_client_credentials_client_secret
         if config.sasl_oauthbearer_jwt_retriever_class.endswith("JwtBearerJwtRetriever"):
-            return by_jwt_bearer(self._url, await self._assertion(), scope)
+            assertion = await self._assertion()
+            return by_jwt_bearer(self._url, assertion, scope), assertion
         if secret is None:
-            return by_client_assertion(self._url, await self._assertion(), client_id, scope)
-        return by_client_secret(
-            self._url,
-            client_id or "",
-            await self._filled("sasl_oauthbearer_client_credentials_client_secret", secret),
-            scope,
-            is_urlencoded=config.sasl_oauthbearer_header_urlencode,
-        )
+            assertion = await self._assertion()
+            return by_client_assertion(self._url, assertion, client_id, scope), assertion
+        filled = await self._filled("sasl_oauthbearer_client_credentials_client_secret", secret)
+        is_urlencoded = config.sasl_oauthbearer_header_urlencode
+        request = by_client_secret(self._url, client_id or "", filled, scope, is_urlencoded=is_urlencoded)
+        return request, filled
 
     async def _assertion(self) -> Secret:
         # Made or read again each time: it expires.

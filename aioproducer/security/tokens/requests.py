@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
@@ -12,6 +13,7 @@ import attrs
 from aioproducer.errors import printable
 from aioproducer.secret import Secret, Token
 from aioproducer.security.https import Answer, HttpsUrl, post
+from aioproducer.security.server_words import without_secrets
 from aioproducer.security.tokens.lifetime import LATEST
 
 __all__ = ["Refusal", "by_client_assertion", "by_client_secret", "by_jwt_bearer", "token_in"]
@@ -57,10 +59,13 @@ def by_jwt_bearer(url: HttpsUrl, assertion: Secret, scope: str | None) -> Secret
     return post(url, {}, _form(grant_type=_JWT_BEARER, assertion=assertion.reveal(), scope=scope))
 
 
-def token_in(answer: Answer, now: float) -> Token | Refusal:
-    """The token of an answer to a request that was sent at `now`. Its type and size are checked with the credentials."""
+def token_in(answer: Answer, now: float, secrets: Iterable[Secret] = ()) -> Token | Refusal:
+    """The token of an answer to a request that was sent at `now`. Its type and size are checked with the credentials.
+
+    No refusal shows the secrets of the request.
+    """
     if answer.status not in _GOOD:
-        return _refusal(answer)
+        return _refusal(answer, secrets)
     fields = _fields(answer.body)
     if fields is None:
         return Refusal("gave an answer that is no JSON object", is_final=True)
@@ -83,13 +88,15 @@ def _form(**fields: str | None) -> str:
     )
 
 
-def _refusal(answer: Answer) -> Refusal:
+def _refusal(answer: Answer, secrets: Iterable[Secret]) -> Refusal:
     status = answer.status
     if 300 <= status < 400:
         return Refusal(f"answered {status}: redirects are not followed", is_final=True)
     error = (_fields(answer.body) or {}).get("error")
     # Of the text of a server only this word is shown: the rest may repeat the request.
-    said = f": {printable(error, _LONGEST_ERROR)}" if isinstance(error, str) else ""
+    said = ""
+    if isinstance(error, str):
+        said = f": {printable(without_secrets(error, secrets), _LONGEST_ERROR)}"
     is_final = status < 500 and status not in _TRANSIENT
     return Refusal(f"answered {status}{said}", is_final)
 

@@ -283,6 +283,7 @@ async def by_tokens(run: Run) -> None:
     for reply in (
         answer(401, error="invalid_client", error_description=CLIENT_SECRET),
         answer(500, error="server_error", secret=CLIENT_SECRET),
+        answer(401, error=f"no {CLIENT_SECRET}"),
         answer(200, access_token=f"{token} {CLIENT_SECRET}"),
         answer(200, access_token=token, expires_in=CLIENT_SECRET),
         http(302, CLIENT_SECRET.encode(), location),

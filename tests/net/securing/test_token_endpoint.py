@@ -221,6 +221,7 @@ async def test_an_answer_ends_where_it_says(server: TokenServer, authority: Auth
         (answer(401, error="invalid_client", error_description=CANARY), "answered 401: invalid_client"),
         (answer(400, error=f"a\nb{'x' * 999}"), r"answered 400: a\\nbxxx"),
         (answer(404, error=5), "answered 404 "),
+        (answer(401, error=f"no client with {CANARY}"), r"answered 401: no client with \*\*\*"),
         (http(302, b"", "Location: https://other.example"), "redirects are not followed"),
         (http(200, b"<html>"), "no JSON object"),
         (http(200, b"[" * 60_000), "no JSON object"),
