@@ -95,7 +95,7 @@ async def test_the_successor_comes_first(brokers: Brokers) -> None:
     """The second connection is replaced when the successor of the first one has its user."""
     first, second = brokers.open
     brokers.replaced.begin()
-    await turns(1)
+    await turns(2)
     assert brokers.dialed == [1]
     assert not first.closed
     await turns(5)
@@ -104,7 +104,7 @@ async def test_the_successor_comes_first(brokers: Brokers) -> None:
     taken = brokers.replaced.take(broker(1))
     assert taken in brokers.open
     assert brokers.replaced.take(broker(1)) is None
-    await turns(5)
+    await turns(10)
     assert second.closed
     assert brokers.dialed == [1, 2]
 
@@ -182,7 +182,7 @@ async def test_a_successor_with_former_settings_is_replaced_as_well(brokers: Bro
     """The settings change while it is opened: it works, and another one follows it."""
     first, second = brokers.open
     brokers.replaced.begin()
-    await turns(1)
+    await turns(2)
     assert brokers.dialed == [1]
     brokers.replaced.begin()
     await turns(10)

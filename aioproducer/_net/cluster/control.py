@@ -168,7 +168,10 @@ class Control:
     def _is_used(self, beginning: asyncio.Task[Connection | None]) -> bool:
         """Whether this attempt opened the present connection: it may have ended long before it is asked for."""
         opened = None if beginning.cancelled() else beginning.result()
-        return opened is not None and opened is self.connection and self.is_connected
+        if opened is None or opened is not self.connection or not self.is_connected:
+            return False
+        # One that has answered since then is a former beginning.
+        return opened.answers == opened.answers_at_opening
 
     async def _begin_again(self) -> Connection | None:
         refused = self.session.addresses.has_refused_lately

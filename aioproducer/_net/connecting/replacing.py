@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,8 @@ _TAKEN_WITHIN: Final = 1.0
 _PAUSE: Final = Backoff(1.0, 30.0)
 # Seconds behind an attempt at a new place, also where the settings ask for none.
 _LEAST_PAUSE: Final = 0.05
+# A broker that does not answer holds up the others for so long.
+_UNANSWERED: Final = 10.0
 # No event says that an attempt of another caller was cancelled.
 _LOOK_AGAIN: Final = 1.0
 
@@ -50,8 +53,8 @@ class Replacement:
     connection to an endpoint that may be dialed at `free_at`, when the pause of its address is over. A successor that nothing
     takes is closed after `max_idle_ms`, as any idle connection is. -1: there is no limit.
 
-    New settings may be wrong, so they are tried at one connection after the other, with growing pauses. A broker that has
-    moved concerns no other.
+    New settings may be wrong, so they are tried at one connection after the other, with growing pauses. A broker that does
+    not answer holds up the others for some seconds, and one that has moved concerns no other.
     """
 
     def __init__(
@@ -73,6 +76,9 @@ class Replacement:
         self._log = log
         # The connections that were opened with former settings, the next one first.
         self._former: list[Connection] = []
+        # The tasks for those whose successors are being opened. Some wait for brokers that do not answer.
+        self._trying: dict[Connection, asyncio.Task[None]] = {}
+        self._dialing: set[Connection] = set()
         # The tasks for connections whose brokers have moved, and their present endpoints.
         self._moving: dict[Connection, asyncio.Task[None]] = {}
         self._targets: dict[Connection, BrokerEndpoint] = {}
@@ -164,7 +170,7 @@ class Replacement:
             return
         if self._task is not None:
             self._task.cancel()
-        for task in self._moving.values():
+        for task in (*self._trying.values(), *self._moving.values()):
             task.cancel()
         for former in list(self._successors):
             self._forget(former)
@@ -177,30 +183,49 @@ class Replacement:
             self._task = self._loop.create_task(self._run(), name="aioproducer replacement")
 
     async def _run(self) -> None:
-        while former := self._next():
+        while (former := self._next()) or self._trying:
+            if former is None:
+                await self._change_within(math.inf)
+                continue
             pause = self._may_be_replaced_at(former) - self._loop.time()
             if pause > 0:
                 await self._change_within(min(pause, _LOOK_AGAIN))
             else:
-                await self._replace(former)
+                await self._try(former)
         # Each has its successor: the new settings are not wrong.
         self._is_to_tell = False
 
     def _next(self) -> Connection | None:
         self._former = [each for each in self._former if not (each.closed or each.gate.is_retired)]
-        return min(self._former, key=self._may_be_replaced_at, default=None)
+        waiting = (each for each in self._former if each not in self._trying)
+        return min(waiting, key=self._may_be_replaced_at, default=None)
 
     def _may_be_replaced_at(self, connection: Connection) -> float:
         return max(self._free_at(self._open[connection].address), self._not_before)
 
+    async def _try(self, former: Connection) -> None:
+        trying = self._loop.create_task(self._replace(former), name="aioproducer replaced connection")
+        self._trying[former] = trying
+        trying.add_done_callback(partial(self._tried, former))
+        await asyncio.wait((trying,), timeout=_UNANSWERED)
+        if former not in self._dialing:
+            await asyncio.wait((trying,))
+
+    def _tried(self, former: Connection, _task: asyncio.Task[None]) -> None:
+        del self._trying[former]
+        self.note()
+
     async def _replace(self, former: Connection) -> None:
         endpoint, changes = self._open[former], self.changes
+        self._dialing.add(former)
         try:
             successor = await self._dial(endpoint)
         except KafkaError:
             if changes == self.changes:
                 self._failed(former)
             return
+        finally:
+            self._dialing.discard(former)
         if former.gate.is_retired and former in self._successors:
             # Its broker has moved meanwhile, and it is replaced by a connection to the new place.
             successor.departure.leave()

@@ -89,8 +89,10 @@ class Coordinator:
         confirmed = False
         while True:
             asked, code = request, None
+            connection = None
             try:
-                connection = await self._connected()
+                connection = await self._opened()
+                await self._takes_requests(connection)
                 lost, undecided = lost + 1, undecided + 1
                 code = await attempt(connection)
                 lost -= 1
@@ -100,7 +102,8 @@ class Coordinator:
                 asked, code = Request.FIND_COORDINATOR, found.code
             except KafkaError as error:
                 # The broker lacks the API version, and no request was made. (After an unreadable answer the connection is closed.)
-                unspoken = isinstance(error, ProtocolError) and self._is_connected()
+                is_open = connection is not None and not connection.closed
+                unspoken = isinstance(error, ProtocolError) and is_open
                 if isinstance(error, StateError) or (unspoken and confirmed):
                     # The producer was closed, and opens no connection any more; or the version is missing for certain.
                     raise
@@ -109,7 +112,7 @@ class Coordinator:
                 lost, undecided = lost - unspoken, undecided - unspoken
                 self.trouble = self.session.last_error = error
                 self.contact.failed()
-                self._close()
+                self._give_up(connection)
             answer = Answer.LOOK_UP if code is None else judge(asked, code)
             if code:
                 self.trouble = error_of(Reply(self.name, answer, asked, code, lost, undecided))
@@ -136,9 +139,6 @@ class Coordinator:
         if failures % 2:
             self.session.control.change()
 
-    def _is_connected(self) -> bool:
-        return self.connection is not None and not self.connection.closed
-
     def _note_trouble(self, request: Request) -> None:
         if self.trouble is not None:
             if self.troubled_since is None:
@@ -160,7 +160,7 @@ class Coordinator:
 
     # -- finding and dialing
 
-    async def _connected(self) -> Connection:
+    async def _opened(self) -> Connection:
         connection = self._usable()
         if connection is None:
             address, connection = self._idle.take_for(self._key) or await self._found()
@@ -169,12 +169,14 @@ class Coordinator:
                 connection.add_close_callback(self._closed)
             self._former = None
             self._address, self.connection = address, connection
+        return connection
+
+    async def _takes_requests(self, connection: Connection) -> None:
         pause = connection.muted_until - self.session.loop.time()
         if pause > 0:
             await anyio.sleep(pause)
         # Here, so that a request that is never written does not count as one whose effect is unknown.
         await connection.gate.free(self.timeout)
-        return connection
 
     def _usable(self) -> Connection | None:
         connection = self.connection
@@ -270,6 +272,13 @@ class Coordinator:
             self._close()
         if self._former is not None and is_idle(self._former, now, limit):
             self._forget_former()
+
+    def _give_up(self, connection: Connection | None) -> None:
+        """Close the connection of a request that failed. Its successor, which may be open in its place, goes on to be used."""
+        if self.connection is connection:
+            self._close()
+        else:
+            self._idle.forget(self._key)
 
     def _close(self) -> None:
         connection, self.connection = self.connection, None

@@ -15,6 +15,7 @@ from tests.simulation.refusing import (
     TOPIC,
     advertise,
     at_work,
+    authentications,
     clerk,
     close_ports,
     leaders,
@@ -125,6 +126,40 @@ def test_the_successors_of_coordinators_are_theirs(lost: str, group: bool) -> No
         await end_well(world)
 
     simulate(play, 1, access=access(), brokers=BROKERS, history=100_000)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("end", ["answered", "cut"])
+def test_a_coordinator_has_its_successor_in_the_middle_of_a_commit(end: str, seed: int) -> None:
+    """The commit has no answer yet when its connection is lost. It is asked again over the one that is open in its place."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        kafka.set_transaction_version(1)
+        producer = await clerk(world, delivery_timeout_ms=DEADLINE_MS)
+        engine = producer._engine
+        await transact(producer)
+        coordinator, other = beside_metadata(world, engine)[:2]
+        kafka.faults.move_coordinator("clerk", coordinator)
+        for partition in range(3):
+            kafka.faults.move_leader(TOPIC, partition, other)
+        for _ in range(3):
+            await transact(producer)
+        former = engine.transactions.coordinators.of_id.connection
+        kafka.faults.delay(5.0, api="EndTxn", broker=coordinator, before=False)
+        committed = asyncio.ensure_future(transact(producer))
+        await asyncio.sleep(0.2)
+        producer.set_credentials(password="first")
+        await asyncio.sleep(2.0)
+        await close_ports(world)
+        if end == "cut":
+            former._end(BrokerUnavailableError("a device on the way has ended it"))
+        began = world.now
+        await committed
+        assert world.now - began < 4.0
+        await end_well(world)
+
+    simulate(play, seed, access=access(), brokers=BROKERS, history=100_000)
 
 
 @pytest.mark.parametrize("rotations", [1, 2, 3])
@@ -322,6 +357,33 @@ def test_metadata_while_a_beginning_has_no_answer_and_its_connection_is_cut(serv
         assert world.now - began < 1.0
         await asyncio.gather(*await send_to_each(world, producer, places.values()))
         world.network.names["start"] = ["127.0.0.1"]
+        await recover(world, producer)
+
+    simulate(play, 1, access=access(), history=100_000)
+
+
+def test_a_beginning_that_came_late_is_none_for_the_next_one() -> None:
+    """It opens the connection for metadata behind the answer of another one. An hour later a broker asks for a new beginning."""
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world, bootstrap_servers=f"127.0.0.1:{world.port(1)}")
+        await at_work(world, producer, 3)
+        engine, connect = producer._engine, world.network.connect
+
+        async def slowly(factory: Callable[[], Any], host: str, port: int) -> Any:
+            await asyncio.sleep(0.5)
+            return await connect(factory, host, port)
+
+        world.network.connect = slowly  # type: ignore[method-assign]
+        for number in range(3):
+            world.kafka.create_topic(f"later{number}", 1)
+            world.kafka.faults.error("REBOOTSTRAP_REQUIRED", api="Metadata", times=1)
+            former, asked = engine.control.connection, authentications(world)
+            engine.cluster.stale(None)
+            await producer.partitions_for(f"later{number}")
+            await asyncio.sleep(1_000.0)
+            assert engine.control.connection is not former
+            assert authentications(world) > asked
         await recover(world, producer)
 
     simulate(play, 1, access=access(), history=100_000)
