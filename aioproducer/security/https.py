@@ -13,6 +13,7 @@ from aioproducer.secret import Secret
 __all__ = ["LARGEST", "Answer", "Head", "HttpsUrl", "head_in", "https_url", "post", "size_of_chunk"]
 
 LARGEST = 64 * 1024
+_MOST_FIELDS = 500
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: [^\r\n]*)?")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 _DIGITS = re.compile(r"[0-9]{1,9}")
@@ -77,6 +78,8 @@ def head_in(data: bytes) -> Head:
     status = _STATUS.fullmatch(first)
     if status is None:
         raise ValueError("the answer is not HTTP")
+    if len(lines) > _MOST_FIELDS:
+        raise ValueError(f"the answer has more than {_MOST_FIELDS} fields")
     fields = dict(map(_field, lines))
     length = fields.get("content-length")
     if length is not None and (not _DIGITS.fullmatch(length) or int(length) > LARGEST):

@@ -228,7 +228,8 @@ class Addresses:
             if self._is_only_advertised(endpoint, error):
                 error.args = (f"{error}; {ONLY_ADVERTISED}",)
             address.cannot_be_reached(error, self._loop.time())
-            self._tell(address, "cannot connect to a broker: %s", error)
+            level = logging.DEBUG if _is_of_another(error, endpoint) else logging.WARNING
+            self._tell(address, "cannot connect to a broker: %s", error, level)
             self._replacement.note()
             raise
 
@@ -427,6 +428,11 @@ class Addresses:
         if level > logging.DEBUG:
             address.told_at = now
         log_of(self._config.client_id).log(level, text, error)
+
+
+def _is_of_another(error: KafkaError, endpoint: BrokerEndpoint) -> bool:
+    """Whether this is the refusal of an attempt at another broker, which was waited for: that attempt says so itself."""
+    return isinstance(error, AuthenticationError) and error.broker not in (None, endpoint.name)
 
 
 def _least_pause(error: KafkaError) -> float:

@@ -49,8 +49,7 @@ async def answer_of(
     """The answer to a request; HttpsError if there is none."""
     why, is_final = "", False
     try:
-        async with asyncio.timeout(connect_within):
-            reader, writer = await _connected(url, context, route, connect_within)
+        reader, writer = await _connected(url, context, route, connect_within)
         try:
             async with asyncio.timeout(answer_within):
                 writer.write(request.reveal().encode())
@@ -82,7 +81,9 @@ async def _connected(
     """A connection to the first address that accepts one. Each has its share of the time: one may not answer at all."""
     loop = asyncio.get_running_loop()
     end = loop.time() + limit
-    addresses = addresses_in(await look_up(url.host, url.port))
+    async with asyncio.timeout(limit):
+        found = await look_up(url.host, url.port)
+    addresses = addresses_in(found)
     addresses.sort(key=lambda address: address != route.address)
     unverified: ssl.SSLCertVerificationError | None = None
     for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
@@ -106,6 +107,7 @@ async def _connected(
 async def _answer(reader: asyncio.StreamReader) -> Answer:
     head = head_in(await reader.readuntil(_END_OF_HEAD))
     while head.status in _CONTINUE:
+        await _let_others_work()
         head = head_in(await reader.readuntil(_END_OF_HEAD))
     return Answer(head.status, await _body(reader, head))
 
@@ -128,7 +130,13 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
         _require_size(len(body) + size)
         body += await reader.readexactly(size)
         await reader.readexactly(2)  # the end of its line
+        await _let_others_work()
     return bytes(body)
+
+
+async def _let_others_work() -> None:
+    """The loop is held as long as the reader has bytes, which may be thousands of small parts."""
+    await asyncio.sleep(0)
 
 
 def _require_size(size: int) -> None:

@@ -950,6 +950,14 @@ SECURITY: Final = (
         "tests/simulation/lives/test_refused_for_long.py::test_one_sick_broker_keeps_no_other_at_former_credentials",
     ),
     _mutant(
+        "one-refusal-is-a-warning-of-each-broker",
+        "_net/connecting/addresses.py",
+        "            level = logging.DEBUG if _is_of_another(error, endpoint) else logging.WARNING\n",
+        "            level = logging.WARNING\n",
+        "A user is deleted: the log of a cluster of a hundred brokers has a hundred warnings of one refusal.",
+        "tests/simulation/lives/test_refusing_brokers.py::test_one_refusal_is_one_warning",
+    ),
+    _mutant(
         "one-refusal-stops-all-metrics",
         "_net/connecting/addresses.py",
         "        self._accepted_at = self._loop.time()\n",

@@ -235,6 +235,7 @@ async def test_an_answer_ends_where_it_says(server: TokenServer, authority: Auth
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n", "more than 65536 bytes"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n", "a chunk without a size"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, "a head of more than"),
+        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 501 + b"\r\n", "more than 500 fields"),
         (b"SSH-2.0\r\n\r\n", "is not HTTP"),
     ],
 )
@@ -436,6 +437,24 @@ async def test_an_address_that_does_not_answer(
         with pytest.raises(BlockingIOError):
             silent.accept()
     assert looked_up == [server.port] * 2
+
+
+@pytest.mark.parametrize("order", [("127.0.0.1", "127.0.0.2"), ("127.0.0.2", "127.0.0.1")])
+async def test_a_certificate_says_more_than_silence(
+    server: TokenServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, str]
+) -> None:
+    """Whether the address that does not answer is tried before the one with another certificate or after it."""
+
+    async def look_up(host: str, port: int) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in order]
+
+    monkeypatch.setattr("aioproducer._net.securing.https.look_up", look_up)
+    settings = config(server, Authority.make(tmp_path), sasl_login_connect_timeout_ms=1000)
+    endpoint = TokenEndpoint(settings, log_of("tests"), asyncio.get_running_loop())
+    with socket.create_server(("127.0.0.2", server.port)):
+        given = await endpoint.fetch()
+    assert "cannot be verified" in given.problem
+    assert given.is_final
 
 
 @pytest.mark.parametrize("setting", ["client_credentials_client_secret", "assertion_file"])

@@ -477,3 +477,25 @@ def test_a_token_of_another_user_is_no_refused_token(seed: int) -> None:
         assert longest < 1.0
 
     simulate(play, seed, access=access, brokers=6, history=100_000)
+
+
+@pytest.mark.parametrize("session", [None, 10.0])
+def test_one_refusal_is_one_warning(session: float | None) -> None:
+    """The user is gone everywhere for five minutes: the attempts that wait for the result of one are no causes of their own (S57)."""
+    access = Access("SCRAM-SHA-256", session=session, token=3_000.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        producer = patient_producer(world)
+        places = await at_work(world, producer, 6)
+        refusal = world.kafka.faults.error(58, api="SaslAuthenticate", times=None)
+        for broker in places:
+            world.kafka.faults.drop_connections(broker)
+        sent = []
+        for _ in range(600):
+            sent += await send_to_each(world, producer, places.values())
+            await asyncio.sleep(0.5)
+        assert 5 <= len(world.warnings()) <= 30
+        refusal.heal()
+        await asyncio.gather(*sent)
+
+    simulate(play, 1, access=access, brokers=6, history=100_000)
