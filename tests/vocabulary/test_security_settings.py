@@ -63,6 +63,12 @@ TOKENS: dict[str, Any] = {
 }
 
 
+def of_endpoint(options: str) -> dict[str, Any]:
+    """Settings of a token endpoint with these options of TLS."""
+    jaas = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required {options};"
+    return {**TOKENS, "sasl_jaas_config": jaas}
+
+
 def by_jaas(options: str) -> dict[str, Any]:
     """Settings of PLAIN with the user in a JAAS string."""
     jaas = f"{MODULES}.plain.PlainLoginModule required {options};"
@@ -127,6 +133,16 @@ def by_jaas(options: str) -> dict[str, Any]:
                 "sasl_jaas_config": f"{MODULES}.scram.ScramLoginModule required;",
             },
             "ScramLoginModule requires sasl_mechanism='SCRAM-SHA-256' or 'SCRAM-SHA-512'",
+        ),
+        (of_endpoint('ssl.keystore.key="K"'), "ssl.keystore.certificate.chain is missing"),
+        (of_endpoint('ssl.keystore.certificate.chain="C"'), "ssl.keystore.key is missing"),
+        (
+            of_endpoint('ssl.keystore.location="k" ssl.keystore.key="K" ssl.keystore.certificate.chain="C"'),
+            "ssl.keystore.key takes the place of ssl.keystore.location",
+        ),
+        (
+            of_endpoint('ssl.truststore.location="t" ssl.truststore.certificates="T"'),
+            "ssl.truststore.certificates takes the place of ssl.truststore.location",
         ),
     ],
 )

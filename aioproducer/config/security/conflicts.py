@@ -228,6 +228,7 @@ def _jaas_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterat
             yield f"{name}: sasl_jaas_config stands for it: remove one of the two"
     if any(name.startswith("unsecuredLogin") for name in module.options):
         yield "sasl_jaas_config: unsecuredLogin… makes tokens that are not signed: remove it"
+    yield from _endpoint_problems(module)
     mechanisms = _MODULES.get(module.name)
     if mechanisms is None:
         yield f"sasl_jaas_config: its login module is none of {', '.join(_MODULES)}"
@@ -239,6 +240,21 @@ def _jaas_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterat
         for name in _OTHER_TOKENS:
             if fields[name] is not None:
                 yield f"{name}: sasl_jaas_config with {IAM_MODULE} takes the place of it: remove one of the two"
+
+
+def _endpoint_problems(module: LoginModule) -> Iterator[str]:
+    """Those of the stores for the token endpoint."""
+    options = module.options if module.name == "OAuthBearerLoginModule" else {}
+    pair = ("ssl.keystore.key", "ssl.keystore.certificate.chain")
+    missing = [name for name in pair if name not in options]
+    if len(missing) == 1:
+        yield f"sasl_jaas_config: {missing[0]} is missing: the key and its certificates belong together"
+    for text, file in (
+        (pair[0], "ssl.keystore.location"),
+        ("ssl.truststore.certificates", "ssl.truststore.location"),
+    ):
+        if text in options and file in options:
+            yield f"sasl_jaas_config: {text} takes the place of {file}: remove one of the two"
 
 
 def _mechanism_problems(fields: Mapping[str, Any], given: AbstractSet[str]) -> Iterator[str]:
