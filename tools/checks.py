@@ -545,12 +545,22 @@ def close(checks: list[Check], repetitions: list[Check]) -> int:
     for check in checks:
         for name in check.unstable:
             print(f"unstable: {name} ({check.name})")
+            tell_failure(check, name)
+        for name in sorted(check.failed_tests - set(check.unstable)):
+            print(f"failed: {name} ({check.name})")
+            tell_failure(check, name)
     failed = sum(check.failed for check in checks)
     passed, skipped = sum(check.passed for check in checks), sum(check.skipped for check in checks)
     summary = counts(passed, failed, skipped, sum(len(check.unstable) for check in checks))
     (one_check.REPORTS / "summary.txt").write_text(summary + "\n")
     print(summary, flush=True)
     return 1 if failed else 0
+
+
+def tell_failure(check: Check, test: str) -> None:
+    """Print the message of the first failure: the output of a run is long, and often its end alone is kept."""
+    if message := check.messages.get(test):
+        print(message)
 
 
 def main() -> int:

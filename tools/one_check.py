@@ -24,6 +24,9 @@ RUN_SEED: Final = int(os.environ.get("AIOPRODUCER_RUN_SEED") or secrets.randbelo
 """The seed of all seeds that the tests of this run draw (`tests/seeds.py`): the same run seed draws the same."""
 # Of pytest.
 _TESTS_FAILED: Final = 1
+# Of the message of a failed test, at the end of the run.
+_MESSAGE_LINES: Final = 12
+_MESSAGE_COLUMNS: Final = 240
 
 
 @dataclass
@@ -47,6 +50,8 @@ class Check:
     code: int = 0
     passed_tests: set[str] = field(default_factory=set)
     failed_tests: set[str] = field(default_factory=set)
+    messages: dict[str, str] = field(default_factory=dict)
+    """The first lines of the first failure of each failed test."""
     process: subprocess.Popen[bytes] | None = None
 
     def run(self, output: IO[bytes] | None = None) -> None:
@@ -124,7 +129,11 @@ class Check:
         # A test that fails and whose teardown fails too is there twice.
         kinds: dict[str, set[str]] = {}
         for case in cases:
-            kinds.setdefault(self._node_id(case), set()).update(child.tag for child in case)
+            test = self._node_id(case)
+            kinds.setdefault(test, set()).update(child.tag for child in case)
+            for child in case:
+                if child.tag in {"failure", "error"}:
+                    self.messages.setdefault(test, _beginning(child.get("message", "")))
         self.failed_tests = {test for test, found in kinds.items() if found & {"failure", "error"}}
         skipped = {test for test, found in kinds.items() if "skipped" in found} - self.failed_tests
         self.passed_tests = kinds.keys() - self.failed_tests - skipped
@@ -166,6 +175,13 @@ class Check:
         if not self.reports_tests:
             return "failed" if self.failed else "unstable" if self.unstable else "ok"
         return counts(self.passed, self.failed, self.skipped, len(self.unstable))
+
+
+def _beginning(message: str) -> str:
+    """Its first lines, indented."""
+    lines = message.splitlines()
+    shown = [f"    {line[:_MESSAGE_COLUMNS]}" for line in lines[:_MESSAGE_LINES]]
+    return "\n".join(shown + (["    ..."] if len(lines) > _MESSAGE_LINES else []))
 
 
 def counts(passed: int, failed: int, skipped: int, unstable: int) -> str:

@@ -198,6 +198,18 @@ def test_last_line_is_the_sum(capsys: pytest.CaptureFixture[str], reports: Path)
     assert close([Check("a", [], passed=1)], []) == 0
 
 
+def test_the_end_has_the_first_lines_of_each_failure(
+    capsys: pytest.CaptureFixture[str], reports: Path, tmp_path: Path, until: float
+) -> None:
+    """The output of a run is long, and often its end alone is kept: also the failure of a test that passed in the repetition."""
+    check = repeated(suite_of(tmp_path, FAILS_WITH_A_REASON), until)
+    close([check], [])
+    printed = capsys.readouterr().out
+    assert "unstable: test_it.py::test_once (tests)\n    AssertionError: the first one" in printed
+    assert "failed: test_it.py::test_twice (tests)\n    ValueError: line 0\n    line 1\n" in printed
+    assert "    line 11\n    ...\n" in printed
+
+
 # ----------------------------------------------------------------------------------------- sanitizers
 FAULTY = """
 #include <Python.h>
@@ -285,6 +297,18 @@ def test_proof_has_the_core_under_sanitizers(monkeypatch: pytest.MonkeyPatch) ->
 
 
 # ---------------------------------------------------------------------------------------- repetitions
+FAILS_WITH_A_REASON = """
+from pathlib import Path
+
+def test_once():
+    left = Path(__file__).with_name("left")
+    found = left.exists()
+    left.touch()
+    assert found, "the first one"
+
+def test_twice():
+    raise ValueError("\\n".join(f"line {number}" for number in range(100)))
+"""
 TESTS = """
 import os, pathlib
 import pytest
