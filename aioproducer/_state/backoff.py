@@ -44,3 +44,10 @@ class Backoff:
         # Java's ExponentialBackoff also applies the maximum after the jitter, so that the setting is a promise.
         jittered = self.plain(failures) * (1 - JITTER + 2 * JITTER * rng.random())
         return min(jittered, self.maximum)
+
+
+# A leader or a coordinator of a group asks the coordinator of the transaction before the first part of a partition in it. It keeps
+# one unsent question for each producer (Kafka's AddPartitionsToTxnManager): that of the next request takes its place, and the
+# earlier request is refused at once. Nothing is missing then, so the first repetitions come soon, and the usual backoff follows.
+REPLACED = Backoff(0.002, 1.0)
+SOON = 3

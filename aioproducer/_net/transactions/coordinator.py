@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -13,7 +14,7 @@ from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.link import is_idle
 from aioproducer._net.log import log_of
 from aioproducer._net.transactions.required import leaves_out
-from aioproducer._state.backoff import Backoff
+from aioproducer._state.backoff import REPLACED, SOON, Backoff
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._state.transactions.coordinator_verdicts import Answer, Request, judge, may_be_done
 from aioproducer._state.transactions.replies import Reply, error_of
@@ -32,6 +33,14 @@ KEYS_IN_A_LIST_FROM = 4
 # The former transaction is being ended, which takes a few milliseconds; no message says when it has ended. Doubled each time,
 # short waits hardly cost requests: measured, 0.4 more for a transaction of level 1, whether the first is 1 ms or 20 ms.
 BUSY = Backoff(0.001, 1.0)
+
+
+_ASK_AGAIN = frozenset({Answer.BUSY, Answer.REPLACED, Answer.RETRY, Answer.LOOK_UP})
+
+
+def _failures(earlier: Counter[Answer]) -> int:
+    """The number of earlier answers that the backoff counts."""
+    return earlier[Answer.RETRY] + earlier[Answer.LOOK_UP] + max(0, earlier[Answer.REPLACED] - SOON)
 
 
 class Key(enum.Enum):
@@ -85,7 +94,8 @@ class Coordinator:
             self.troubled_since = None
 
     async def _settle(self, request: Request, attempt: Callable[[Connection], Awaitable[int]]) -> Reply:
-        failures = busy = lost = undecided = 0
+        lost = undecided = 0
+        earlier: Counter[Answer] = Counter()
         confirmed = False
         while True:
             asked, code = request, None
@@ -117,14 +127,11 @@ class Coordinator:
             if code:
                 self.trouble = error_of(Reply(self.name, answer, asked, code, lost, undecided))
             self._note_trouble(request)
-            if answer is Answer.BUSY:
-                await anyio.sleep(BUSY.after(busy, self.session.rng))
-                busy += 1
-            elif answer in (Answer.RETRY, Answer.LOOK_UP):
-                if answer is Answer.LOOK_UP or asked is Request.FIND_COORDINATOR:
-                    self._is_elsewhere(failures)
-                await anyio.sleep(self._backoff().after(failures, self.session.rng))
-                failures += 1
+            if answer in _ASK_AGAIN:
+                if answer is Answer.LOOK_UP or (asked, answer) == (Request.FIND_COORDINATOR, Answer.RETRY):
+                    self._is_elsewhere(_failures(earlier))
+                await anyio.sleep(self._pause(answer, earlier))
+                earlier[answer] += 1
             else:
                 assert code is not None  # noqa: S101  # without an answer it is asked again
                 self.trouble = None
@@ -154,9 +161,14 @@ class Coordinator:
         """The id or group in words."""
         return f"{'group' if self.kind is Key.GROUP else 'transactional id'} {self.name!r}"
 
-    def _backoff(self) -> Backoff:
-        config = self.session.config
-        return Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+    def _pause(self, answer: Answer, earlier: Counter[Answer]) -> float:
+        rng, config = self.session.rng, self.session.config
+        if answer is Answer.BUSY:
+            return BUSY.after(earlier[answer], rng)
+        if answer is Answer.REPLACED and earlier[answer] < SOON:
+            return REPLACED.after(earlier[answer], rng)
+        backoff = Backoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+        return backoff.after(_failures(earlier), rng)
 
     # -- finding and dialing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aioproducer._core import OrdinarySettlement
-from aioproducer._state.backoff import Backoff
+from aioproducer._state.backoff import REPLACED, SOON, Backoff
 from aioproducer._state.delivery.former_topic import lost_with_its_topic, may_be_in_the_former_topic
 from aioproducer._state.delivery.refusals import broker_error
 from aioproducer._state.delivery.verdicts import Kind, verdict
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 REFUSED_IDS = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
 # The end of the previous transaction takes milliseconds.
 BUSY = Backoff(0.02, 1.0)
-# A leader asks the coordinator before the first records of a partition in a transaction. It keeps one unsent question for each
-# producer (Kafka's AddPartitionsToTxnManager): that of the next request takes its place, and the earlier request is refused with
-# NOT_ENOUGH_REPLICAS at once. Nothing is missing then, so the first repetitions come soon; `retry_backoff_ms` follows.
-REPLACED = Backoff(0.002, 1.0)
-SOON = 3
 
 
 class Settlement(OrdinarySettlement):

@@ -34,6 +34,7 @@ class Answer(enum.Enum):
     DONE = "it is done"
     RETRY = "ask the same again, after the backoff"
     BUSY = "the transaction before is still being ended: ask again soon"
+    REPLACED = "another request may have taken its place: ask again at once, and after the backoff if that does not help"
     LOOK_UP = "find the coordinator, then ask the same again"
     REFUSED = "not now, and not until something is changed by hand; the producer may ask again"
     ABORTABLE = "this transaction can only be aborted"
@@ -104,7 +105,7 @@ def _cells() -> Mapping[tuple[Request, int], Answer]:
     say(_A.RETRY, {code for code, known in ERRORS.items() if known.retriable})
     say(_A.BUSY, {ErrorCode.CONCURRENT_TRANSACTIONS})
     # Also the answer where a question of the broker to the coordinator of the transaction was replaced by that of another request.
-    say(_A.BUSY, {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}, frozenset({_R.COMMIT_OFFSETS}))
+    say(_A.REPLACED, {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}, frozenset({_R.COMMIT_OFFSETS}))
     say(_A.LOOK_UP, {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
     say(_A.RETRY, {ErrorCode.COORDINATOR_NOT_AVAILABLE}, frozenset({_R.FIND_COORDINATOR}))
     say(_A.ABORTABLE, {ErrorCode.TRANSACTION_ABORTABLE})

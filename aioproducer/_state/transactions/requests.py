@@ -30,6 +30,7 @@ _ORDER = (
     Answer.ABORTABLE,
     Answer.LOOK_UP,
     Answer.BUSY,
+    Answer.REPLACED,
     Answer.RETRY,
 )
 

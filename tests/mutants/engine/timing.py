@@ -38,6 +38,14 @@ TIMING: Final = (
         "tests/state/identity/test_transactional_sequences.py",
     ),
     _mutant(
+        "group-that-loads-is-asked-without-a-pause",
+        "_net/transactions/coordinator.py",
+        "if answer is Answer.REPLACED and earlier[answer] < SOON:",
+        "if answer is Answer.REPLACED:",
+        "A coordinator that loads its groups gets ten requests in its first second, as if its question had only been replaced.",
+        "tests/simulation/transactions/test_replaced_questions.py",
+    ),
+    _mutant(
         "delivery-time-begins-again-with-each-retry",
         "_state/delivery/expiry.py",
         "indexes = batch.overdue(now)",

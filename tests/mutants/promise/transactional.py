@@ -69,8 +69,8 @@ TRANSACTIONAL: Final = (
     _mutant(
         "dead-coordinator-asked-for-ever",
         "_net/transactions/coordinator.py",
-        "            if answer is Answer.LOOK_UP or asked is Request.FIND_COORDINATOR:",
-        "            if False:",
+        "                if answer is Answer.LOOK_UP or (asked, answer) == (Request.FIND_COORDINATOR, Answer.RETRY):",
+        "                if False:",
         "NOT_COORDINATOR, and the request is repeated at the same broker (librdkafka 4277).",
         f"{_DOUBT}::test_d15_the_coordinators_move_at_each_step",
     ),

@@ -15,7 +15,8 @@ RETRIED: dict[Answer, dict[Request, set[int]]] = {
         R.ADD_PARTITIONS: {3, 14},
         R.COMMIT_OFFSETS: {3},
     },
-    A.BUSY: {request: {14, 51} if request is R.COMMIT_OFFSETS else {51} for request in R},
+    A.BUSY: {request: {51} for request in R},
+    A.REPLACED: {R.COMMIT_OFFSETS: {14}},
     A.LOOK_UP: {
         request: {7, 15, 16} if request is R.COMMIT_OFFSETS else {15, 16}
         for request in R
