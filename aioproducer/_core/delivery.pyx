@@ -31,18 +31,11 @@ cdef extern from "Python.h":
     int PyIter_Send(PyObject *iterator, PyObject *argument, PyObject **result) noexcept
     int PyErr_WarnEx(object category, const char *message, Py_ssize_t stack_level) except -1
 
+cdef extern from "tuples.h":
+    object aioproducer_new_tuple(object type, Py_ssize_t size)
+
 cdef extern from *:
     """
-    /* From Python 3.14 on a tuple keeps its hash; -1 means that it is not computed yet. */
-    static inline PyObject *aioproducer_new_tuple(PyObject *type, Py_ssize_t size) {
-        PyObject *made = ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, size);
-    #if PY_VERSION_HEX >= 0x030E0000
-        if (made != NULL)
-            ((PyTupleObject *)made)->ob_hash = -1;
-    #endif
-        return made;
-    }
-
     /* From Python 3.12 on an exception is always an object, and making one costs as much as the rest of a send. So one
        is kept and reused, unless other code holds a reference to it, or changed it: then it belongs to that code. */
     #if PY_VERSION_HEX >= 0x030C0000
@@ -112,7 +105,6 @@ cdef extern from *:
     }
     """
     ctypedef int (*step_function "aioproducer_step")(PyObject *, PyObject *, PyObject **) except -1
-    object aioproducer_new_tuple(object type, Py_ssize_t size)
     void aioproducer_goes_by(object type, step_function step) noexcept
     void aioproducer_let_go() noexcept
 

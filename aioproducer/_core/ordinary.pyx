@@ -26,15 +26,15 @@ cdef object _popleft = deque.popleft
 # Pops from the order as well, unlike the method of `dict`.
 cdef object _pop_in_order = OrderedDict.pop
 
+cdef extern from "tuples.h":
+    object aioproducer_new_tuple(object type, Py_ssize_t size)
+
 cdef extern from "Python.h":
-    ctypedef struct PyTypeObject:
-        pass
-    object PyType_GenericAlloc(PyTypeObject *type, Py_ssize_t items)
     void PyTuple_SET_ITEM(object made, Py_ssize_t at, object item)
 
 cdef object triple(object named, object first, object second, object third):
     # A named tuple of three fields; calling its type takes four times as long.
-    cdef object made = PyType_GenericAlloc(<PyTypeObject *>named, 3)
+    cdef object made = aioproducer_new_tuple(named, 3)
     Py_INCREF(first)
     PyTuple_SET_ITEM(made, 0, first)
     Py_INCREF(second)

@@ -9,6 +9,9 @@ from tests.mutants.mutant import Kind
 _SETTLEMENT: Final = "tests/state/delivery/test_settlement.py"
 _VERDICTS: Final = "tests/state/delivery/test_verdicts.py"
 
+# Makes a tuple as it was made before Python 3.14.
+_UNHASHED: Final = '"((PyObject *(*)(PyObject *, Py_ssize_t))PyType_GenericAlloc)"'
+
 _mutant = Kind("truth")
 
 TRUTH: Final = (
@@ -127,10 +130,19 @@ TRUTH: Final = (
     _mutant(
         "hash-is-always-zero",
         "_core/delivery.pyx",
-        "            ((PyTupleObject *)made)->ob_hash = -1;",
-        "            ((PyTupleObject *)made)->ob_hash = 0;",
+        "    object aioproducer_new_tuple(object type, Py_ssize_t size)",
+        f"    object aioproducer_new_tuple {_UNHASHED}(object type, Py_ssize_t size)",
         "Metadata that the core makes without the constructor has the hash 0: sets do not find equal ones.",
         "tests/core/test_delivery.py::test_metadata_is_the_tuple_that_it_equals",
+        since="3.14",
+    ),
+    _mutant(
+        "hash-of-anchors-is-always-zero",
+        "_core/ordinary.pyx",
+        "    object aioproducer_new_tuple(object type, Py_ssize_t size)",
+        f"    object aioproducer_new_tuple {_UNHASHED}(object type, Py_ssize_t size)",
+        "Named tuples of three fields that the core makes have the hash 0.",
+        f"{_SETTLEMENT}::test_the_newest_record_in_the_log_is_the_anchor",
         since="3.14",
     ),
     _mutant(

@@ -12,6 +12,7 @@ from aioproducer._codecs import compress
 from aioproducer._core import Delivery
 from aioproducer._state.batching.limits import Limits
 from aioproducer._state.queues.batches import QueuedBatch
+from aioproducer._state.queues.partition_queue import Anchor
 from aioproducer.errors import (
     BrokerError,
     DeliveryError,
@@ -19,7 +20,7 @@ from aioproducer.errors import (
     RecordTooLargeError,
 )
 from aioproducer.outcome import Outcome
-from tests.state.machines import DELIVERY_TIMEOUT, LINGER, LOST, Machines, read_batch, values_of
+from tests.state.machines import DELIVERY_TIMEOUT, IDENTITY, LINGER, LOST, Machines, read_batch, values_of
 
 TOO_LARGE, DUPLICATE, INVALID_RECORD, DENIED, NOT_ENOUGH, AFTER_APPEND, UNKNOWN_ERROR, NOT_LEADER = (
     10, 46, 87, 29, 19, 20, -1, 6,
@@ -79,6 +80,15 @@ def test_log_append_time_is_the_timestamp(m: Machines) -> None:
     batch, (delivery,) = send(m, b"a")
     m.answer(batch, 0, 1, log_append_time=1234)
     assert delivery.result().timestamp == 1234
+
+
+def test_the_newest_record_in_the_log_is_the_anchor(m: Machines) -> None:
+    """Its tuple is made without the constructor, and equals, also in its hash, the one that the constructor makes."""
+    batch, _ = send(m, b"a", b"b")
+    m.answer(batch, 0, 40)
+    anchor = m.queue().anchor
+    assert anchor == Anchor(41, IDENTITY, 1)
+    assert hash(anchor) == hash(Anchor(41, IDENTITY, 1))
 
 
 # -- failures
