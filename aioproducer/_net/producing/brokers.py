@@ -28,7 +28,7 @@ class Brokers:
     """Makes the sender of a broker when its first batch is ready, and ends it when the broker has left the cluster.
 
     `senders` is shared with the metadata task, which follows the addresses of brokers. `look_after` runs a task of the producer,
-    and `crash` ends the producer because of a bug.
+    `compress` compresses closed batches, and `crash` ends the producer because of a bug.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Brokers:
         *,
         on_connection: Callable[[ConnectionReport], None] | None,
         look_after: Callable[[str, Callable[[], Awaitable[None]]], bool],
+        compress: Callable[[], None],
         crash: Callable[[BaseException], None],
     ) -> None:
         self.session = session
@@ -54,6 +55,7 @@ class Brokers:
         self.traffic = traffic
         self.on_connection = on_connection
         self.look_after = look_after
+        self.compress = compress
         self.crash = crash
 
     # -- senders

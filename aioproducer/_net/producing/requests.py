@@ -44,7 +44,8 @@ def answer_limit(request_size: int) -> int:
 class ProduceRequests:
     """Drains the queue of one broker into requests.
 
-    `hint` takes the present leaders of partitions, where an answer names them; `crash` ends the producer because of a bug.
+    `compress` compresses closed batches; `hint` takes the present leaders of partitions, where an answer names them; `crash`
+    ends the producer because of a bug.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ProduceRequests:
         loop: asyncio.AbstractEventLoop,
         transactions: Transactions | None,
         *,
+        compress: Callable[[], None],
         hint: Callable[[Iterable[LeaderHint]], None],
         crash: Callable[[BaseException], None],
     ) -> None:
@@ -62,6 +64,7 @@ class ProduceRequests:
         self.transactions = transactions
         self.effects = machines.effects
         self.settlement = machines.settlement
+        self.compress = compress
         self.hint = hint
         self.crash = crash
         self._config = config
@@ -73,8 +76,10 @@ class ProduceRequests:
     def write_next(self, link: Link) -> bool:
         """Write the next request to this link, which has given a permit for it; False: no partition is ready."""
         if self._compresses:
-            # Small batches are compressed at once, so that this request has them.
+            # Small batches are compressed at once, so that this request has them. Within an event, this effect comes before
+            # its end.
             self._drainer.close_ready(self._queue, self.loop.time())
+            self.compress()
         return self.effects.event(self._send, link)
 
     def _send(self, link: Link) -> bool:

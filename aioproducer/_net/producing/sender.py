@@ -43,7 +43,14 @@ class Sender:
         self.drainer = machines.accumulator.drainer
         self.queue = queue
         self.requests = ProduceRequests(
-            queue, machines, self.config, self.loop, self.transactions, hint=brokers.hint, crash=brokers.crash
+            queue,
+            machines,
+            self.config,
+            self.loop,
+            self.transactions,
+            compress=brokers.compress,
+            hint=brokers.hint,
+            crash=brokers.crash,
         )
         self.node_id = queue.node_id
         self.work = Wakeup(self.loop)

@@ -38,7 +38,7 @@ class Dispatcher:
                     self.memory_lines.serve()
                 if effects.may_end_records:
                     self._tell_transactions()
-                    self._compress()
+                    self.compress()
                 while effects.nodes:
                     node = next(iter(effects.nodes))
                     if node.wakeup is not None:
@@ -95,7 +95,8 @@ class Dispatcher:
             transactions.ask_for_the_reason()
             effects.in_doubt = False
 
-    def _compress(self) -> None:
+    def compress(self) -> None:
+        """Compress the batches that were closed. A request that is written within an event needs them before its end."""
         closed, compressor = self.effects.closed, self.engine.compressor
         while closed:
             batch = closed.popleft()

@@ -153,6 +153,7 @@ class Engine:
             None if current is None else transactions.Transactions(self, current, counters.transactions)
         )
         self.timekeeper = Timekeeper(self)
+        self.dispatcher = Dispatcher(self)
         self.wakeup = Wakeup(loop, self.timekeeper.on_alarm, self.supervisor.context)
         self.brokers = Brokers(
             self,
@@ -163,6 +164,7 @@ class Engine:
             counters.brokers,
             on_connection=self.listeners.on_connection,
             look_after=self.supervisor.look_after,
+            compress=self.dispatcher.compress,
             crash=self.crash,
         )
         self.flushes = Flushes(self.machines, loop)
@@ -171,7 +173,6 @@ class Engine:
         self._resolver: resolver.Resolver | None = None
         self.on_death: Callable[[BaseException], None] | None = None
         self.compressor: Compressor | None = None
-        self.dispatcher = Dispatcher(self)
         self.control.history.on_change = self.listeners.on_connection
         self.batch_reporter: BatchReporter | None = None
         self._report_batches()

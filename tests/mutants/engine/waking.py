@@ -86,6 +86,14 @@ WAKING: Final = (
         "tests/net/producing/test_lingering.py",
     ),
     _mutant(
+        "compressed-batches-wait-for-the-task",
+        "_net/producing/requests.py",
+        "            self.compress()\n",
+        "            pass\n",
+        "With compression, each end of a linger takes a turn of the loop and a step of the sender's task.",
+        "tests/net/producing/test_lingering.py",
+    ),
+    _mutant(
         "batches-without-a-permit-are-forgotten",
         "_net/producing/brokers.py",
         "                if not queue.ready:\n                    queues.pop(queue, None)\n",

@@ -8,18 +8,19 @@ from aioproducer.testing import EmbeddedKafka
 from tests.net.support import Make, all_acked, engine, send_all, until, warm
 
 
+@pytest.mark.parametrize("codec", ["none", "gzip"])
 async def test_the_end_of_a_linger_wakes_no_task(
-    make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+    codec: str, make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each task would take a turn of the loop: the request leaves before the timekeeper and the sender could run."""
-    producer = await warm(make(kafka, linger_ms=20), "four")
+    producer = await warm(make(kafka, linger_ms=20, compression_type=codec), "four")
     await producer.send_and_wait("four", b"", partition=0)
     (sender,) = engine(producer).senders.values()
     woken: list[str] = []
     monkeypatch.setattr(sender.work, "ring", lambda: woken.append("sender"))
     monkeypatch.setattr(engine(producer).wakeup, "ring", lambda: woken.append("timekeeper"))
     sent = producer.stats().requests
-    deliveries = await send_all(producer, range(4), "four")
+    deliveries = [await producer.send("four", bytes(100), partition=partition) for partition in range(4)]
     await until(lambda: all(delivery.done() for delivery in deliveries))
     assert woken == []
     assert producer.stats().requests == sent + 1
