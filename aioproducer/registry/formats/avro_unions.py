@@ -12,12 +12,13 @@ import decimal
 import numbers
 import struct
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
-from fastavro.validation import validate
+from fastavro.validation import ValidationError, validate
 
+from aioproducer.registry.formats.avro_losses import is_held, may_lose
 from aioproducer.registry.formats.avro_rules import Rule
 from aioproducer.registry.formats.avro_schemas import AvroSchema
 
@@ -31,6 +32,7 @@ _TIMES: Final = ("int-time-millis", "long-time-micros")
 _DECIMALS: Final = ("bytes-decimal", "fixed-decimal")
 _FLOATS: Final = ("float", "double")
 _RECORDS: Final = ("record", "error")
+_OF_MAPPINGS: Final = (*_RECORDS, "map")
 _NAMED: Final = (*_RECORDS, "enum", "fixed")
 
 # The types that may take the values of a class; the type "union" may take all.
@@ -83,24 +85,43 @@ class Branch:
     """The names of the fields of a record."""
     required: frozenset[str]
     """Those without a default that cannot be null."""
+    is_deep: bool
+    """Whether the values of a mapping may be mappings of which a part is left out."""
+    whole: AvroSchema
 
     @classmethod
     def of(cls, schema: Any, whole: AvroSchema, rule: Rule | None) -> Branch:
         """The type of a union in a whole schema."""
         found = whole.named.get(schema, schema) if isinstance(schema, str) else schema
         if isinstance(found, list):
-            return cls("union", "union", whole.alone(found), rule, frozenset(), frozenset())
+            return cls("union", "union", whole.alone(found), rule, frozenset(), frozenset(), False, whole)
         kind = found["type"] if isinstance(found, dict) else found
         described = found if isinstance(found, dict) else {}
+        fields = described.get("fields", ())
         logical = f"{kind}-{described.get('logicalType')}"
         return cls(
             str(described["name"] if kind in _NAMED else kind),
             logical if logical in _LOGICAL else kind,
             whole.alone(schema),
             rule,
-            frozenset(each["name"] for each in described.get("fields", ())),
-            frozenset(each["name"] for each in described.get("fields", ()) if _is_required(each)),
+            frozenset(each["name"] for each in fields),
+            frozenset(each["name"] for each in fields if _is_required(each)),
+            any(may_lose(each["type"], whole.named) for each in fields)
+            or may_lose(described.get("values"), whole.named),
+            whole,
         )
+
+    def may_lose(self, data: Mapping[Any, Any]) -> bool:
+        """Whether a part of a mapping may be left out."""
+        return self.is_deep or not (self.type == "map" or data.keys() <= self.fields)
+
+    def held(self, data: Mapping[Any, Any]) -> int:
+        """The number of the keys of a mapping that have a place in this type."""
+        return len(data) if self.type == "map" else len(self.fields.intersection(data))
+
+    def holds(self, data: Mapping[Any, Any]) -> bool:
+        """Whether each key of a mapping and of the mappings in it has a place in this type."""
+        return is_held(self.schema, data, self.whole.named)
 
     def check(self, data: Any) -> None:
         """Check a value that is written with this type."""
@@ -136,8 +157,8 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
                 f"the type {taken.type} of the union would change this {kind.__name__}, and {better.type} holds it: "
                 f"give a tuple of the name and the value, ({better.name!r}, ...)"
             )
-        if taken.type == "record" and _is_stranger(taken, data):
-            raise ValueError("no record of the union has a field of this mapping")
+        if taken.type in _OF_MAPPINGS and taken.may_lose(data):
+            _check_losses(taken, taking[dict], data, strict=strict)
         taken.check(data)
 
     return Rule(check)
@@ -216,9 +237,38 @@ def _better(taken: Branch, branches: Sequence[Branch], data: Any) -> Branch | No
     return None
 
 
-def _is_stranger(record: Branch, data: Any) -> bool:
-    """Whether nothing of a mapping would be left: all fields of the record have defaults, or may be null."""
-    return bool(data) and "-type" not in data and record.fields.isdisjoint(data)
+def _check_losses(taken: Branch, others: Sequence[Branch], data: Any, *, strict: bool) -> None:
+    """Refuse a mapping of which a part is left out where another type has a place for it, or of which nothing is left.
+
+    The mapping does not fit that type: it has an object in it that is not converted yet, a wrong value, or too few keys.
+    """
+    if "-type" in data:
+        return
+    given = taken.held(data)
+    rivals = [each for each in others if each is not taken and each.held(data) >= max(given, 1)]
+    for other in sorted(rivals, key=lambda each: each.held(data), reverse=True):
+        if other.held(data) > given or (other.holds(data) and not taken.holds(data)):
+            raise ValueError(
+                f"{taken.name} would leave out a part of this mapping, for which {other.name} has a place"
+                f"{_unfit(other, data, strict=strict)}: give a tuple of the name and the value, ({other.name!r}, ...)"
+            )
+    if given == 0 and data:
+        # All fields of the record have defaults, or may be null.
+        raise ValueError("no record of the union has a field of this mapping")
+
+
+def _unfit(branch: Branch, data: Any, *, strict: bool) -> str:
+    """The reason for which a mapping does not fit a type."""
+    missing = sorted(branch.required.difference(data))
+    if missing:
+        return f" if it has {', '.join(missing)}"
+    try:
+        validate(data, branch.schema, strict=strict)
+    except ValidationError as error:
+        return f" if {error.errors[0].field or branch.name} has its type"
+    except (TypeError, ValueError) as error:
+        return f" ({error})"
+    return ""
 
 
 def _is_rounded(kind: str, data: Any) -> bool:

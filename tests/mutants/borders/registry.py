@@ -65,6 +65,22 @@ REGISTRY: Final = (
         f"{_UNIONS}::test_what_a_type_holds",
     ),
     _mutant(
+        "object-makes-another-record",
+        "registry/formats/avro_unions.py",
+        "            _check_losses(taken, taking[dict], data, strict=strict)\n",
+        "            pass\n",
+        "A mapping with an Enum in it is written as another record of the union, without that field.",
+        f"{_UNIONS}::test_a_part_that_would_be_left_out",
+    ),
+    _mutant(
+        "part-of-a-part-is-left-out",
+        "registry/formats/avro_unions.py",
+        "or (other.holds(data) and not taken.holds(data))",
+        "or False",
+        "A mapping with a dataclass in a record of its record is written as another record, without the fields of that.",
+        f"{_UNIONS}::test_what_no_type_holds",
+    ),
+    _mutant(
         "minus-zero-of-a-fixed",
         "registry/formats/avro_rules.py",
         "        elif is_fixed and not data and data.is_signed():\n",
