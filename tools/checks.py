@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools import one_check, sanitizers
+from tools import one_check, sanitizers, setup_venv
 from tools.one_check import ROOT, RUN_SEED, Check, counts
 from tools.repeats import repeat_failed
 
@@ -84,6 +84,11 @@ WITH_A_REGISTRY = (
     "tests/registry",
     "tests/examples/test_migrate_topic.py",
     "tests/examples/test_model_to_record.py",
+)
+# What encodes for a registry: also with the lowest versions of the packages of its extras.
+FORMATS_OF_A_REGISTRY = tuple(
+    f"tests/registry/test_{name}.py"
+    for name in ("avro", "avro_unions", "json", "protobuf", "unchanged", "extras")
 )
 DOCUMENTS_WITH_A_REGISTRY = (
     "test_document_code.py::test_fragments_run[docs/registry.md]",
@@ -292,6 +297,23 @@ def environment_elsewhere(version: str, interpreter: str) -> Check:
     return environment(f"Python {version}", level, folder_of(version), interpreter)
 
 
+def registry_at_floors() -> Lane:
+    """The formats of a registry with the lowest versions of their packages, which come before those of this environment."""
+    folder = ROOT / "build" / "registry-floors"
+    packages = setup_venv.registry_at_floors()
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--target", str(folder)]
+    check = suite(
+        f"registry at the floors, Python {this_python()}",
+        sys.executable,
+        *FORMATS_OF_A_REGISTRY,
+        "-m",
+        "not kafka",
+        *BESIDE_OTHERS,
+    )
+    check.command[:0] = ["env", f"PYTHONPATH={ROOT}:{folder}"]
+    return [Check("packages of the registry, floors", [*install, *packages]), check]
+
+
 def spark_suite(name: str, paths: tuple[str, ...]) -> Check:
     """Tests of the sink that need a Spark."""
     return suite(f"{name}, Python {this_python()}", sys.executable, "-m", "kafka", *paths)
@@ -355,6 +377,7 @@ def everything() -> list[Turn]:
         Check("classes of Spark", [sys.executable, "-m", "tools.spark_classes"]),
         # These wait for an old Spark and for packages for most of their time, and there is room beside the first suite.
         suite_on_old_spark(),
+        *registry_at_floors(),
         suite(
             f"distribution, Python {this_python()}",
             sys.executable,

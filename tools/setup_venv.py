@@ -86,6 +86,13 @@ def at_floor(requirement: str) -> str:
     return re.sub(r">=", "==", requirement)
 
 
+def registry_at_floors() -> list[str]:
+    """The packages of the extras of a registry at their floors, and what the tests need of the time of that Protobuf."""
+    extras = project()["project"]["optional-dependencies"]
+    floors = dict.fromkeys(extras["registry"] + extras["avro"] + extras["jsonschema"] + extras["protobuf"])
+    return [*map(at_floor, floors), "googleapis-common-protos"]
+
+
 def requirements(level: str) -> list[str]:
     """The arguments of pip: the build tools (no isolated build in this folder), dependencies, and the level's tools."""
     basis = project()["build-system"]["requires"] + project()["project"]["dependencies"]

@@ -24,6 +24,8 @@ from tools.setup_venv import (
     installation,
     is_usable,
     modules,
+    project,
+    registry_at_floors,
     requirements,
 )
 
@@ -85,6 +87,13 @@ def test_floors_are_exact_versions() -> None:
     for requirement in requirements("run"):
         assert ">=" in requirement
         assert at_floor(requirement) in floors
+
+
+def test_floors_of_a_registry() -> None:
+    """Each package of its extras is tested at its lowest version."""
+    packages = registry_at_floors()
+    for extra in ("registry", "avro", "jsonschema", "protobuf"):
+        assert {*map(at_floor, project()["project"]["optional-dependencies"][extra])} <= {*packages}
 
 
 def test_every_level_brings_what_it_is_for() -> None:

@@ -7,6 +7,7 @@ import decimal
 import numbers
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 import attrs
@@ -21,7 +22,9 @@ from aioproducer.registry.serializing import Encoder, Place, RegistrySerializer,
 from aioproducer.registry.subjects import GivenSubject
 
 try:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import Message
+    from google.protobuf.message_factory import GetMessageClass
 
     from aioproducer.registry.formats.protobuf_paths import path_in
 except ModuleNotFoundError as error:
@@ -155,7 +158,10 @@ def _encode_of(
 
 
 def _check(descriptor: Any, fields: dict[Any, Any]) -> None:
-    """Refuse fields of which the message would have others: two of one oneof, text as a list, 1e39 as infinity."""
+    """Refuse fields of which the message would have others: two of one oneof, text as a list, 1e39 as infinity.
+
+    Mappings in the map of a message become messages.
+    """
     for group in descriptor.oneofs:
         given = [each.name for each in group.fields if fields.get(each.name) is not None]
         if len(given) > 1:
@@ -169,7 +175,7 @@ def _check(descriptor: Any, fields: dict[Any, Any]) -> None:
             continue
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             _check_entries(field.message_type.fields_by_name, value)
-        elif not field.is_repeated:
+        elif not _is_repeated(field):
             _check_one(field, value)
         elif isinstance(value, (*_NO_LIST, dict)):
             raise TypeError(f"a list is required for the field {name}, not {type(value).__name__}")
@@ -178,11 +184,27 @@ def _check(descriptor: Any, fields: dict[Any, Any]) -> None:
                 _check_one(field, each)
 
 
+def _is_repeated_by_label(field: Any) -> bool:
+    return bool(field.label == field.LABEL_REPEATED)
+
+
+# Protobuf has this since 6.31, and warns about the label later.
+_is_repeated: Callable[[Any], bool] = (
+    attrgetter("is_repeated")
+    if hasattr(FileDescriptorProto.DESCRIPTOR.fields[0], "is_repeated")
+    else _is_repeated_by_label
+)
+
+
 def _check_entries(parts: Any, entries: Any) -> None:
     if isinstance(entries, dict):
+        kind = parts["value"].message_type
         for key, value in entries.items():
             _check_one(parts["key"], key)
             _check_one(parts["value"], value)
+            if isinstance(value, dict) and kind is not None and kind.full_name != _STRUCT:
+                # Before 6.30, Protobuf makes no messages of the values of a map.
+                entries[key] = GetMessageClass(kind)(**value)
 
 
 def _check_one(field: Any, value: Any) -> None:
