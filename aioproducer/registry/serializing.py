@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, Generic, Self
@@ -38,6 +38,10 @@ _MOST_REFERENCES: Final = 1_000
 _LOOK: Final = 1.0
 # Objects that wait for one preparation.
 _MOST_REFUSED: Final = 100_000
+# Seconds in which an object that was refused may come again: longer than most calls wait.
+_KEPT: Final = 300.0
+# Seconds in which it may come in other calls meanwhile.
+_FOR_ALL: Final = 1.0
 
 
 @attrs.frozen
@@ -189,9 +193,11 @@ class RegistrySerializer(Generic[T_contra]):
             waits.reset(token)
             if self._waits.get(topic) is wait:
                 del self._waits[topic]
+        former = self._writes.pop(topic, None)
         if isinstance(write, _Following):
-            write.accept(self._refused.pop(topic, ()))
-        self._writes.pop(topic, None)
+            if isinstance(former, _Following):
+                write.prepared = former.prepared
+            write.prepared.add(self._refused.pop(topic, ()))
         self._writes[topic] = write
         if len(self._writes) > self._size:
             # The first one: this is a bound, and no cache for many topics in turn.
@@ -260,10 +266,54 @@ class RegistrySerializer(Generic[T_contra]):
         raise NotImplementedError
 
 
+@attrs.define
+class _Refused:
+    """An object that was refused, how often, and when it was last prepared."""
+
+    data: Any
+    count: int
+    at: float
+
+
+class _Prepared:
+    """Objects that were refused until a preparation. They are taken when they come again, also behind a later preparation.
+
+    Several tasks may send one object: it is taken as often as it was refused, and for a second by all of them, because those
+    that come for the first time cannot be told from the others. Those whose call was cancelled never come.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[int, _Refused] = OrderedDict()
+
+    def add(self, refused: Iterable[Any]) -> None:
+        """Take each of these objects once, in any case."""
+        left, now = self._left, time.monotonic()
+        for data in refused:
+            known = left.pop(id(data), None)
+            left[id(data)] = _Refused(data, 1 if known is None else known.count + 1, now)
+        while left and (len(left) > _MOST_REFUSED or next(iter(left.values())).at < now - _KEPT):
+            left.popitem(last=False)
+
+    def take(self, data: Any) -> bool:
+        """Whether it has been refused before: then it is taken now."""
+        known = self._left.get(id(data))
+        if known is None:
+            return False
+        known.count -= 1
+        if known.count <= 0:
+            if time.monotonic() < known.at + _FOR_ALL:
+                known.count = 1
+            else:
+                del self._left[id(data)]
+        return True
+
+
 class _Following:
     """Writes with the latest version, and asks for a preparation when there is another one."""
 
-    __slots__ = ("_latest", "_look_at", "_pause", "_prepared", "_refusal", "_registry", "_subject", "_write")
+    __slots__ = ("_latest", "_look_at", "_pause", "_refusal", "_registry", "_subject", "_write", "prepared")
 
     def __init__(
         self,
@@ -280,17 +330,13 @@ class _Following:
         self._refusal = refusal
         self._pause = min(_LOOK, registry.latest_ttl)
         self._look_at = time.monotonic() + self._pause
-        self._prepared: dict[int, Any] = {}
-
-    def accept(self, refused: Iterable[Any]) -> None:
-        """Take these objects in any case: they were refused until this preparation, and come again, however late."""
-        self._prepared = {id(data): data for data in refused}
+        self.prepared = _Prepared()
 
     def __call__(self, data: Any) -> Any:
         if time.monotonic() >= self._look_at:
             if self._registry.serving(self._subject) == self._latest:
                 self._look_at = time.monotonic() + self._pause
-            elif self._prepared.pop(id(data), None) is None:
+            elif not self.prepared.take(data):
                 raise self._refusal(data)
         return self._write(data)
 

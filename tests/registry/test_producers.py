@@ -325,8 +325,11 @@ async def test_the_latest_version_encodes(kafka: EmbeddedKafka, embedded: Embedd
     assert [each.value for each in kafka.records("a")] == [b"\0\0\0\0\1\2", b"\0\0\0\0\2\2\4"]
 
 
-async def test_objects_that_wait_for_one_preparation(embedded: EmbeddedRegistry) -> None:
+async def test_objects_that_wait_for_one_preparation(
+    embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each is written with the version that it learned, also where that serves for no time; another one waits again."""
+    monkeypatch.setattr("aioproducer.registry.serializing._FOR_ALL", 0.0)
     async with Registry(embedded.url, latest_ttl=0.0) as registry:
         await registry.register("a-value", Schema(schema("n")))
         serializer: AvroSerializer[Any] = AvroSerializer(registry, use_latest=True)
@@ -340,6 +343,53 @@ async def test_objects_that_wait_for_one_preparation(embedded: EmbeddedRegistry)
                 serializer.serialize("a", None, {"n": 2})
             for each in waiting:
                 assert serializer.serialize("a", None, each) == b"\0\0\0\0\1\2"
+
+
+async def test_an_object_that_several_tasks_send(
+    embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken as often as it was refused, behind a later preparation too, and beside calls that did not wait."""
+    async with Registry(embedded.url, latest_ttl=0.0) as registry:
+        await registry.register("a-value", Schema(schema("n")))
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, use_latest=True)
+        shared, other = {"n": 1}, {"n": 2}
+        for each in (shared, shared, other):
+            with pytest.raises(NotPrepared):
+                serializer.serialize("a", None, each)
+        await serializer.prepare("a", None, shared)
+        monkeypatch.setattr("aioproducer.registry.serializing._FOR_ALL", 0.0)
+        assert serializer.serialize("a", None, shared) == b"\0\0\0\0\1\2"
+        await serializer.prepare("a", None, {"n": 3})
+        assert serializer.serialize("a", None, shared) == b"\0\0\0\0\1\2"
+        assert serializer.serialize("a", None, other) == b"\0\0\0\0\1\4"
+        for each in (shared, other):
+            with pytest.raises(NotPrepared):
+                serializer.serialize("a", None, each)
+        monkeypatch.undo()
+        await serializer.prepare("a", None, shared)
+        for _ in range(2):
+            assert serializer.serialize("a", None, shared) == b"\0\0\0\0\1\2"
+
+
+async def test_objects_of_cancelled_calls(
+    embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not kept for ever, and their number has a bound."""
+    async with Registry(embedded.url, latest_ttl=0.0) as registry:
+        await registry.register("a-value", Schema(schema("n")))
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, use_latest=True)
+        for limit in ("_MOST_REFUSED", "_KEPT"):
+            cancelled = [{"n": each} for each in range(3)]
+            for each in cancelled:
+                with pytest.raises(NotPrepared):
+                    serializer.serialize("a", None, each)
+            monkeypatch.setattr(f"aioproducer.registry.serializing.{limit}", 0)
+            for _ in range(2):
+                await serializer.prepare("a", None, cancelled[0])
+            monkeypatch.undo()
+            for each in cancelled:
+                with pytest.raises(NotPrepared):
+                    serializer.serialize("a", None, each)
 
 
 async def test_a_new_version_is_noticed(embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch) -> None:

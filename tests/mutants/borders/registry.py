@@ -99,10 +99,26 @@ REGISTRY: Final = (
     _mutant(
         "prepared-object-is-refused-again",
         "registry/serializing.py",
-        "            write.accept(self._refused.pop(topic, ()))\n",
+        "            write.prepared.add(self._refused.pop(topic, ()))\n",
         "            pass\n",
         "latest_ttl=0: a record that was prepared fails.",
         f"{_PRODUCERS}::test_objects_that_wait_for_one_preparation",
+    ),
+    _mutant(
+        "prepared-object-is-taken-once",
+        "registry/serializing.py",
+        "1 if known is None else known.count + 1",
+        "1",
+        "latest_ttl=0: several tasks send one object, and all but the first fail.",
+        f"{_PRODUCERS}::test_an_object_that_several_tasks_send",
+    ),
+    _mutant(
+        "prepared-object-is-forgotten",
+        "registry/serializing.py",
+        "                write.prepared = former.prepared\n",
+        "                pass\n",
+        "latest_ttl=0: a record fails if another preparation ends before its turn.",
+        f"{_PRODUCERS}::test_an_object_that_several_tasks_send",
     ),
     _mutant(
         "infinity-in-protobuf",
