@@ -9,8 +9,9 @@ import decimal
 import json
 import math
 import uuid
+from collections import deque
 from collections.abc import Iterable
-from typing import Any, Optional, Union
+from typing import Annotated, Any, Optional, Union
 
 import attrs
 import fastavro
@@ -258,6 +259,48 @@ class Models:
 
 
 Models.House.model_rebuild()
+
+
+class Pets(pydantic.RootModel[list[Models.Cat | Models.Dog]]):
+    """A list that is a model."""
+
+
+class Farm(pydantic.BaseModel):
+    """A model with a list that is a model, a computed field and extra ones."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+    pets: Pets
+
+    @pydantic.computed_field(alias="best")  # type: ignore[prop-decorator]  # as pydantic describes it
+    @property
+    def guard(self) -> Models.Dog:
+        """The last field of the schema but one."""
+        return Models.Dog(name="c")
+
+
+class Shed(pydantic.BaseModel):
+    """A model that says nothing about its fields."""
+
+    pets: Any
+    best: Any
+    by: Any
+
+
+class Shapes:
+    @pydantic_dataclass
+    class Dog:
+        name: str
+
+
+@pydantic_dataclass
+class Barn:
+    """A dataclass of pydantic."""
+
+    them: Annotated[list[Models.Cat | Shapes.Dog], pydantic.Field(alias="pets")]
+    best: Shapes.Dog
+    by: dict[str, Models.Cat | Shapes.Dog]
+
+
 HOUSES = [
     House([Dog("a"), Cat("b")], Dog("c"), {"d": Dog("e")}),
     House([Structs.Dog("a"), Models.Cat(name="b")], Attrs.Dog("c"), {"d": Models.Dog(name="e")}),
@@ -267,6 +310,13 @@ HOUSES = [
         best=Models.Dog(name="c"),
         by={"d": Models.Dog(name="e")},
     ),
+    Farm.model_validate(
+        {"pets": Pets([Models.Dog(name="a"), Models.Cat(name="b")]), "by": {"d": Models.Dog(name="e")}}
+    ),
+    Shed(pets=[Dog("a"), Models.Cat(name="b")], best=Attrs.Dog("c"), by={"d": Shapes.Dog("e")}),
+    Shed(pets=deque([Dog("a"), Cat("b")]), best=Structs.Dog("c"), by={"d": Models.Dog(name="e")}),
+    Barn(pets=[Shapes.Dog("a"), Models.Cat(name="b")], best=Shapes.Dog("c"), by={"d": Shapes.Dog("e")}),  # type: ignore[call-arg]
+    {"pets": deque([Dog("a"), Cat("b")]), "best": Dog("c"), "by": {"d": Dog("e")}},
 ]
 
 

@@ -10,6 +10,7 @@ import datetime
 import decimal
 import enum
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -57,7 +58,7 @@ class Plain:
             return _same
         if issubclass(kind, Mapping):
             return self._of_mapping
-        if issubclass(kind, list | set | frozenset):
+        if issubclass(kind, list | set | frozenset | deque):
             return self._of_list
         if issubclass(kind, tuple) and not hasattr(kind, "_asdict"):
             return self._of_tuple
@@ -96,25 +97,29 @@ class Plain:
         serializer, mode = _serializer_of(kind), "json" if self._json else "python"
         if serializer is None:
             return self._by_fields(tuple((each.name, each.name) for each in dataclasses.fields(kind)))
+
         # One of pydantic is converted by itself, as its models are.
-        return lambda data: self(serializer.to_python(data, mode=mode, by_alias=True))
+        def convert(data: Any) -> Any:
+            made = self(serializer.to_python(data, mode=mode, by_alias=True))
+            return self._with_names(made, data) if self._names else made
+
+        return convert
 
     def _with_names(self, made: Any, data: Any) -> Any:
-        """The mapping of a model, or of a part of it, marked with the classes that the model has left out."""
-        if isinstance(made, list) and isinstance(data, list | tuple) and len(made) == len(data):
+        """What pydantic has made of an object, or of a part of it, marked with the classes that it has left out."""
+        if isinstance(made, list) and isinstance(data, list | tuple | deque) and len(made) == len(data):
             return [self._with_names(each, of) for each, of in zip(made, data, strict=True)]
-        if not isinstance(made, dict):
-            return made
-        fields = getattr(type(data), "model_fields", None)
-        parts: dict[Any, Any]
-        if fields is None:
-            parts = dict(data) if isinstance(data, Mapping) else {}
-        else:
-            parts = {field.serialization_alias or name: getattr(data, name) for name, field in fields.items()}
-        for key in made.keys() & parts.keys():
-            made[key] = self._with_names(made[key], parts[key])
-        name = None if fields is None else self._names.get(type(data).__name__)
-        return made if name is None else _Named(made, name)
+        if getattr(type(data), "__pydantic_root_model__", False):
+            made = self._with_names(made, data.root)
+        elif type(made) is dict:
+            is_mapping = isinstance(data, Mapping)
+            for key, attribute in () if is_mapping else _attributes(data):
+                if isinstance(made.get(key), dict | list):
+                    made[key] = self._with_names(made[key], getattr(data, attribute))
+            for key in made.keys() & data.keys() if is_mapping else ():
+                made[key] = self._with_names(made[key], data[key])
+        name = None if isinstance(data, Mapping) else self._names.get(type(data).__name__)
+        return made if name is None or type(made) is not dict else _Named(made, name)
 
     def _of_struct(self, kind: Any) -> Convert:
         """The conversion of a Struct: without fields that are UNSET, and in JSON with its tag, as msgspec encodes it."""
@@ -190,6 +195,25 @@ def _named(convert: Convert, name: str) -> Convert:
         return _Named(made, name) if type(made) is dict else made
 
     return named
+
+
+def _attributes(data: Any) -> Iterator[tuple[str, str]]:
+    """The keys and the attributes of an object that pydantic has converted: fields, computed fields, and extra ones."""
+    kind: Any = type(data)
+    described = getattr(kind, "__pydantic_fields__", None) or getattr(kind, "model_fields", None)
+    if described is None:
+        described = (
+            {}
+            if not dataclasses.is_dataclass(kind)
+            else dict.fromkeys(each.name for each in dataclasses.fields(kind))
+        )
+    for name, field in described.items():
+        yield getattr(field, "serialization_alias", None) or name, name
+    decorators = getattr(kind, "__pydantic_decorators__", None)
+    for name, each in {} if decorators is None else decorators.computed_fields.items():
+        yield each.info.alias or name, name
+    for name in getattr(data, "__pydantic_extra__", None) or ():
+        yield name, name
 
 
 def _serializer_of(kind: Any) -> Any:

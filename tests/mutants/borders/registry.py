@@ -121,6 +121,22 @@ REGISTRY: Final = (
         f"{_PRODUCERS}::test_an_object_that_several_tasks_send",
     ),
     _mutant(
+        "class-in-a-computed-field",
+        "registry/formats/to_dict.py",
+        "        yield each.info.alias or name, name\n",
+        "        yield each.info.alias or name, '__class__'\n",
+        "A model in a computed field is written as the first record of a union that has its fields.",
+        f"{_UNCHANGED}::test_the_record_of_a_class",
+    ),
+    _mutant(
+        "class-in-a-list-that-is-a-model",
+        "registry/formats/to_dict.py",
+        "            made = self._with_names(made, data.root)\n",
+        "            pass\n",
+        "The models in a RootModel are written as the first record of a union that has their fields.",
+        f"{_UNCHANGED}::test_the_record_of_a_class",
+    ),
+    _mutant(
         "infinity-in-protobuf",
         "registry/formats/protobuf.py",
         "        if isinstance(value, numbers.Real | decimal.Decimal) and is_rounded_to_infinity(value):\n",
