@@ -384,3 +384,52 @@ def test_the_name_of_a_file_is_no_schema() -> None:
         AvroSerializer("http://localhost", "schemas/order.avsc")
     with pytest.raises(ConfigurationError, match="read_text"):
         AvroSerializer("http://localhost", Path("schemas/order.avsc"))  # type: ignore[arg-type]
+
+
+async def test_a_decimal_without_precision(embedded: EmbeddedRegistry) -> None:
+    """fastavro cannot write it: the schema is named as the reason."""
+    async with Registry(embedded.url) as registry:
+        kind = {"type": "bytes", "logicalType": "decimal"}
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, record_of("R", kind))
+        with pytest.raises(ConfigurationError, match="a decimal has no precision"):
+            await serializer.warm("t")
+
+
+def record_of(name: str, kind: Any) -> Any:
+    """The schema of a record with one field."""
+    return {"type": "record", "name": name, "fields": [{"name": "f", "type": kind}]}
+
+
+class Epoch:
+    """A class of a program, for which fastavro has a function of that program."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+CUSTOM: list[tuple[Any, Any, Any]] = [
+    ({"type": "int", "logicalType": "epoch"}, Epoch(5), 5),
+    (["null", {"type": "int", "logicalType": "epoch"}], Epoch(5), 5),
+    (["null", {"type": "int", "logicalType": "epoch"}, "string"], Epoch(5), 5),
+    ({"type": "array", "items": "int", "logicalType": "epoch"}, Epoch(5), [5]),
+    (["null", {**record_of("M", "int"), "logicalType": "epoch"}, record_of("N", "int")], Epoch(5), {"f": 5}),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "read"), CUSTOM, ids=str)
+async def test_logical_types_of_the_program(
+    kind: Any, value: Any, read: Any, embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function in LOGICAL_WRITERS of fastavro takes the values of its type, whatever their class is."""
+    for name, make in (
+        ("int", int),
+        ("array", lambda number: [number]),
+        ("record", lambda number: {"f": number}),
+    ):
+        write: Any = lambda data, schema, make=make: make(data.number) if isinstance(data, Epoch) else data  # noqa: E731
+        monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, f"{name}-epoch", write)
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, record_of("R", kind))
+        assert read_by_fastavro(record_of("R", kind), await written(serializer, {"f": value})) == [
+            {"f": read}
+        ]

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import attrs
+from fastavro.write import LOGICAL_WRITERS
 
+from aioproducer.errors import ConfigurationError
 from aioproducer.registry.formats.floats import is_rounded_to_infinity
 
-__all__ = ["PRIMITIVES", "Check", "Rule", "rule_of"]
+__all__ = ["PRIMITIVES", "Check", "Rule", "is_custom", "rule_of"]
 
 Check: TypeAlias = Callable[[Any], None]
 """Raises for a value that would be read as another one."""
@@ -40,6 +42,13 @@ class Rule:
     def looks_at_all(self) -> bool:
         """True if the values of each class are looked at."""
         return self.fits is _Any
+
+
+def is_custom(kind: str, schema: Any) -> bool:
+    """Whether the program has given fastavro a function for this logical type, which takes values of other classes."""
+    logical = schema.get("logicalType") if isinstance(schema, dict) else None
+    is_known = logical == "decimal" or (kind, str(logical)) in _LOGICAL
+    return not is_known and f"{kind}-{logical}" in LOGICAL_WRITERS
 
 
 def rule_of(kind: str, schema: Any) -> Rule | None:
@@ -127,7 +136,9 @@ def _local_moment(data: Any) -> None:
 
 
 def _decimal_of(schema: Any) -> Check:
-    precision, scale = schema["precision"], schema.get("scale", 0)
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if precision is None:
+        raise ConfigurationError("schema: a decimal has no precision")
     is_fixed = schema["type"] == "fixed"
 
     def check(data: Any) -> None:

@@ -157,7 +157,7 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
                 f"the type {taken.type} of the union would change this {kind.__name__}, and {better.type} holds it: "
                 f"give a tuple of the name and the value, ({better.name!r}, ...)"
             )
-        if taken.type in _OF_MAPPINGS and taken.may_lose(data):
+        if taken.type in _OF_MAPPINGS and isinstance(data, Mapping) and taken.may_lose(data):
             _check_losses(taken, taking[dict], data, strict=strict)
         taken.check(data)
 
@@ -212,7 +212,7 @@ def _taken(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | N
                 return branch
         elif _fits(branch, data, strict=strict):
             if branch.type == "record":
-                fields = len(branch.fields.intersection(data))
+                fields = len(branch.fields.intersection(data)) if isinstance(data, Mapping) else 0
                 if fields > most:
                     found, most = branch, fields
             elif branch.type == "float":

@@ -137,6 +137,14 @@ REGISTRY: Final = (
         f"{_UNCHANGED}::test_the_record_of_a_class",
     ),
     _mutant(
+        "custom-type-has-the-rules-of-its-base",
+        "registry/formats/avro_checks.py",
+        "        if is_custom(kind, schema):\n",
+        "        if False:\n",
+        "A program that has its own logical types in fastavro cannot send their values.",
+        "tests/registry/test_avro.py::test_logical_types_of_the_program",
+    ),
+    _mutant(
         "infinity-in-protobuf",
         "registry/formats/protobuf.py",
         "        if isinstance(value, numbers.Real | decimal.Decimal) and is_rounded_to_infinity(value):\n",
