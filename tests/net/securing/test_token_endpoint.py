@@ -449,7 +449,7 @@ async def test_a_certificate_says_more_than_silence(
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in order]
 
     monkeypatch.setattr("aioproducer._net.securing.https.look_up", look_up)
-    settings = config(server, Authority.make(tmp_path), sasl_login_connect_timeout_ms=1000)
+    settings = config(server, Authority.make(tmp_path), sasl_login_connect_timeout_ms=3000)
     endpoint = TokenEndpoint(settings, log_of("tests"), asyncio.get_running_loop())
     with socket.create_server(("127.0.0.2", server.port)):
         given = await endpoint.fetch()
