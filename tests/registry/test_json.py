@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import decimal
 import json
 import sys
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pydantic
@@ -206,6 +207,37 @@ async def test_any_encoder(
         serializer: JsonSerializer[Any] = JsonSerializer(registry, ORDER)
         data = {"id": 1, "at": "größe", "lines": ["a"]}
         assert (await written(serializer, data))[5:] == '{"id":1,"at":"größe","lines":["a"]}'.encode()
+        # Each of them has another form of its own for some of these.
+        loose: JsonSerializer[Any] = JsonSerializer(registry, {}, subject=lambda *_: "loose")
+        objects = {
+            "d": decimal.Decimal("1.5"),
+            "t": datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
+            "p": Point(1),
+        }
+        made = (await written(loose, objects))[5:]
+        assert made == b'{"d":"1.5","t":"2026-01-02T00:00:00+00:00","p":{"x":1}}'
+        number = {"properties": {"d": {"type": "number"}}}
+        numbers: JsonSerializer[Any] = JsonSerializer(registry, number, subject=lambda *_: "number")
+        with pytest.raises(ValueError, match="at /d"):
+            await written(numbers, objects)
+
+
+class Point(NamedTuple):
+    """A tuple with names, which is an object in JSON."""
+
+    x: int
+
+
+async def test_decimals_of_a_mapping(embedded: EmbeddedRegistry) -> None:
+    """They are strings, as those of other objects; the validator looks at them as numbers."""
+    text = {"properties": {"d": {"type": "string"}}, "required": ["d"]}
+    async with Registry(embedded.url) as registry:
+        serializer: JsonSerializer[Any] = JsonSerializer(registry, text)
+        for more in ({}, {"s": {1}}):
+            made = await written(serializer, {"d": decimal.Decimal("1.5"), **more})
+            assert json.loads(made[5:])["d"] == "1.5"
+        with pytest.raises(ValueError, match="at /: /required"):
+            await written(serializer, {})
 
 
 def test_a_missing_validator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         # No frame of a traceback keeps the password of a URL.
         del registry
         self._to_dict = to_dict
-        self._dumps = _default_dumps() if dumps is None else dumps
+        self._dumps, self._takes_mappings = _default_dumps() if dumps is None else (dumps, True)
         self._validators = load_validators() if validate else None
         given = given_schema(schema, "JSON", _text_of)
         if given is not None and not given.references:
@@ -80,6 +80,9 @@ class JsonSerializer(RegistrySerializer[T_contra]):
     def _encode_of(self, prefix: bytes, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
         dumps, plain = self._dumps, Plain(json=True, again=True)
         convert, spared = conversion(self._to_dict, Plain(json=True))
+        if not self._takes_mappings:
+            first, of_all = convert, Plain(json=True)
+            convert, spared = (lambda data: of_all(first(data))), None
 
         def again(data: Any) -> bytes | str:
             """Encode a mapping with objects in it."""
@@ -95,7 +98,11 @@ class JsonSerializer(RegistrySerializer[T_contra]):
                     check(data)
                 made = dumps(data)
             except _DoesNotFitError:
-                raise
+                # A decimal in a mapping was looked at as a number.
+                converted = plain(data)
+                if converted == data:
+                    raise
+                made = again(converted)
             except _UNKNOWN:
                 made = again(plain(data))
             return prefix + (made.encode() if isinstance(made, str) else made)
@@ -148,15 +155,16 @@ def load_validators() -> Any:
         ) from None
 
 
-def _default_dumps() -> Dumps:
+def _default_dumps() -> tuple[Dumps, bool]:
+    """What makes the JSON, and whether it refuses each object that it would write otherwise than we do."""
     for name, make in (("orjson", _of_orjson), ("msgspec.json", attrgetter("encode"))):
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError:
             continue
         found: Dumps = make(module)
-        return found
-    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+        return found, name == "orjson"
+    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode, False
 
 
 def _of_orjson(module: Any) -> Dumps:

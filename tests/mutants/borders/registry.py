@@ -145,6 +145,22 @@ REGISTRY: Final = (
         "tests/registry/test_avro.py::test_logical_types_of_the_program",
     ),
     _mutant(
+        "decimal-of-a-mapping-is-refused",
+        "registry/formats/json_schema.py",
+        "                if converted == data:\n",
+        "                if True:\n",
+        "A mapping with a Decimal in a field of strings becomes a dead letter, and a dataclass with it does not.",
+        "tests/registry/test_json.py::test_decimals_of_a_mapping",
+    ),
+    _mutant(
+        "text-in-a-field-of-numbers",
+        "registry/formats/json_schema.py",
+        'return found, name == "orjson"',
+        "return found, True",
+        "With msgspec, a Decimal passes as a number and is written as a string, which readers refuse.",
+        "tests/registry/test_json.py::test_any_encoder",
+    ),
+    _mutant(
         "infinity-in-protobuf",
         "registry/formats/protobuf.py",
         "        if isinstance(value, numbers.Real | decimal.Decimal) and is_rounded_to_infinity(value):\n",
