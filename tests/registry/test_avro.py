@@ -416,7 +416,9 @@ CUSTOM: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "read"), CUSTOM, ids=str)
+@pytest.mark.parametrize(
+    ("kind", "value", "read"), CUSTOM, ids=["alone", "optional", "union", "array", "record"]
+)
 async def test_logical_types_of_the_program(
     kind: Any, value: Any, read: Any, embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
