@@ -44,6 +44,17 @@ __all__ = ["security_of"]
 
 # Seconds that a connection waits for a further context of the user.
 _PATIENCE: Final = 1.0
+# Kafka's own words about a refusal. Where the password is one of them, three stars in its place would tell it.
+_WORDS_OF_KAFKA: Final = frozenset(
+    (
+        "Authentication failed: Invalid username or password",
+        *(
+            f"Authentication failed during {when} due to invalid credentials with SASL mechanism {name}"
+            for when in ("authentication", "re-authentication")
+            for name in MECHANISMS
+        ),
+    )
+)
 
 
 def security_of(config: ProducerConfig, loop: asyncio.AbstractEventLoop, rng: Random) -> SecurityProtocol:
@@ -219,6 +230,8 @@ def _authenticate(
 
 def _shown(presented: list[Any], words: str, message: bytes) -> str:
     """Words of a broker without the credentials that it was given, and without the message that had them."""
+    if words in _WORDS_OF_KAFKA:
+        return words
     fields = attrs.asdict(presented[0], recurse=False) if attrs.has(type(presented[0])) else {}
     secrets = [Secret(encoded(message).decode().rstrip("=")) for encoded in (b64encode, urlsafe_b64encode)]
     text = message.decode(errors="replace")
