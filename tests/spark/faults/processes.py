@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import attrs
 import pyspark
@@ -17,17 +17,11 @@ import pyspark
 from tools.kafka_node import dies_with_its_parent
 from tools.quick_spark import quick_spark
 
-__all__ = ["CLUSTER", "Driver", "session_of"]
+__all__ = ["CLUSTER", "Driver", "ProcessFacts", "process_facts", "session_of"]
 
 ROOT: Final = Path(__file__).parents[3]
 CLUSTER: Final = "local-cluster[2,1,1024]"
 SECONDS_TO_END: Final = 20.0
-# A driver notices frozen executors within seconds. On a busy machine an executor that works may be silent for some.
-IMPATIENT: Final = {
-    "spark.executor.heartbeatInterval": "1s",
-    "spark.storage.blockManagerHeartbeatTimeoutMs": "12s",
-    "spark.network.timeoutInterval": "1s",
-}
 
 
 def session_of(master: str, folder: str, **settings: str) -> Any:
@@ -50,9 +44,23 @@ def session_of(master: str, folder: str, **settings: str) -> Any:
         "spark.python.daemon.module": "tests.spark.faults.daemon",
         "spark.log.level": "WARN",
     }
-    for name, value in (common | IMPATIENT | settings).items():
+    for name, value in (common | settings).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+class ProcessFacts(NamedTuple):
+    """The facts of a live process."""
+
+    pid: int
+    parent: int
+    session: int
+    # The letter of Linux: R runs, S sleeps, T is stopped, Z has ended.
+    state: str
+    processor_seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.pid} of {self.parent}: {self.state}, {self.processor_seconds:.1f} s of processor time"
 
 
 @attrs.define(eq=False)
@@ -92,7 +100,7 @@ class Driver:
 
     def kill(self) -> None:
         """Send SIGKILL to Python and its Java; executors and workers notice by themselves."""
-        javas = [pid for pid, parent, _ in _processes() if parent == self.process.pid]
+        javas = [each.pid for each in _processes() if each.parent == self.process.pid]
         for pid in (*javas, self.process.pid):
             os.kill(pid, signal.SIGKILL)
         self.process.wait(SECONDS_TO_END)
@@ -100,13 +108,17 @@ class Driver:
     def close(self) -> None:
         """End all of its processes."""
         deadline = time.monotonic() + SECONDS_TO_END
-        while members := [pid for pid, _, session in _processes() if session == self.process.pid]:
-            assert time.monotonic() < deadline, f"processes {members} did not end"
-            for pid in members:
-                _kill(pid)
+        while members := self.members():
+            assert time.monotonic() < deadline, f"processes {[each.pid for each in members]} did not end"
+            for each in members:
+                _kill(each.pid)
             self.process.poll()
             time.sleep(0.01)
         self.process.wait(SECONDS_TO_END)
+
+    def members(self) -> list[ProcessFacts]:
+        """Its processes: Python, Java, executors, daemons and workers."""
+        return [each for each in _processes() if each.session == self.process.pid]
 
     def log_tail(self) -> str:
         """The end of its log."""
@@ -123,17 +135,24 @@ def _spark_home(folder: Path) -> Path:
     return home
 
 
-def _processes() -> Iterator[tuple[int, int, int]]:
-    """Process id, parent and session of all live processes."""
+def process_facts(pid: int) -> ProcessFacts | None:
+    """The facts of a process, if it lives."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name in front may have any characters.
+    words = stat.rpartition(")")[2].split()
+    state, parent, session, ticks = words[0], int(words[1]), int(words[3]), int(words[11]) + int(words[12])
+    if state in {"X", "Z"}:
+        return None
+    return ProcessFacts(pid, parent, session, state, ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def _processes() -> Iterator[ProcessFacts]:
     for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                stat = (folder / "stat").read_text()
-            except OSError:
-                continue
-            state, parent, _, session = stat.rpartition(")")[2].split()[:4]
-            if state != "Z":
-                yield int(folder.name), int(parent), int(session)
+        if folder.name.isdigit() and (found := process_facts(int(folder.name))) is not None:
+            yield found
 
 
 def _kill(pid: int) -> None:

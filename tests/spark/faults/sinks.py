@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 import anyio
 from pyspark import TaskContext
@@ -33,6 +33,7 @@ __all__ = [
     "FAULTS",
     "FOLDER",
     "KILLED_AFTER",
+    "Executor",
     "FaultyStreams",
     "HeldBatches",
     "KilledBatches",
@@ -40,6 +41,7 @@ __all__ = [
     "go_on",
     "happened",
     "hold",
+    "outlives",
 ]
 
 EXACTLY_ONCE: Final = "exactly-once"
@@ -64,6 +66,11 @@ def hold(folder: str | Path, epoch: int) -> Path:
     return Path(folder) / f"hold in {epoch}"
 
 
+def outlives(folder: str | Path, epoch: int) -> Path:
+    """The file that lets the held task of this epoch outlive the Java of its executor."""
+    return Path(folder) / f"outlives in {epoch}"
+
+
 def happened(folder: str | Path, epoch: int) -> Path:
     """The file that lets this epoch end, after its incident."""
     return Path(folder) / f"happened in {epoch}"
@@ -86,10 +93,25 @@ def wait_for(file: Path) -> None:
         time.sleep(0.005)
 
 
-def executor() -> int:
-    """The process id of the Java that this worker belongs to: the parent of the daemon it was forked from."""
-    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[1])
+class Executor(NamedTuple):
+    """The process ids of an executor: Java, and one of its workers, which are forked from a daemon that Java has started."""
+
+    java: int
+    worker: int
+
+    @classmethod
+    def here(cls) -> Self:
+        """That of this worker."""
+        stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+        return cls(int(stat.rpartition(")")[2].split()[1]), os.getpid())
+
+    @classmethod
+    def read(cls, detail: str) -> Self:
+        """The executor of an entry of the diary."""
+        return cls(*map(int, detail.split()))
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self))
 
 
 def attempt_number() -> int:
@@ -185,8 +207,12 @@ class FaultyAttempt:
     def _before(self) -> None:
         """All rows are handed out, and none is committed."""
         if self._is_held():
-            self._tell("holding", str(executor()))
-            wait_for(go_on(self._faults.folder, self._task[0]))
+            folder, epoch = self._faults.folder, self._task[0]
+            if outlives(folder, epoch).exists():
+                # Spark's daemon ends its workers by this signal when Java has ended.
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            self._tell("holding", str(Executor.here()))
+            wait_for(go_on(folder, epoch))
         self._wait_for_another()
         match self._fault:
             case Fault.RAISES_BEFORE:
@@ -294,7 +320,8 @@ class HeldWriter(DataSourceArrowWriter):
         message = self._writer.write(iterator)
         partition, attempt = TaskFacts.here().partition, attempt_number()
         if (partition, attempt) == (0, 0):
-            diary_in(self._folder).tell(Entry("holding", "job", 0, partition, attempt, str(executor())))
+            holding = Entry("holding", "job", 0, partition, attempt, str(Executor.here()))
+            diary_in(self._folder).tell(holding)
             wait_for(go_on(self._folder))
         return message
 

@@ -45,7 +45,7 @@ class Order:
     tasks: int
     likely: float
     commits: tuple[int, ...]
-    # Epochs in which whole processes end or freeze.
+    # Epochs in which whole processes end.
     incidents: tuple[int, ...]
     # Epochs in which one attempt waits for another one of its task.
     waits: tuple[int, ...] = ()

@@ -16,7 +16,7 @@ from aioproducer import list_transactions
 from tests.effort import PROOF
 from tests.spark.faults.batching import Order
 from tests.spark.faults.processes import CLUSTER, Driver
-from tests.spark.faults.sinks import diary_in, go_on
+from tests.spark.faults.sinks import Executor, diary_in, go_on
 from tests.spark.rows import committed, numbered, numbers, once
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ async def test_a_job_that_fails_while_an_executor_dies(
     (held,) = diary.entries()
     assert held.what == "holding"
     assert (await states(given))["Ongoing"] >= 1
-    os.kill(int(held.detail), signal.SIGKILL)
+    os.kill(Executor.read(held.detail).java, signal.SIGKILL)
     go_on(tmp_path, 1).touch()
     until(lambda: not driver.running, driver)
     assert driver.process.returncode == 0, driver.log_tail()

@@ -65,7 +65,7 @@ MANY: Final = Counter(
         "zombies that came too late": 2,
     }
 )
-# A frozen attempt is no zombie where another one takes its place at once.
+# An attempt that outlives its executor is no zombie where another one runs beside it anyway.
 KILLS: Final = Counter({"drivers killed": 5, "brokers killed": 3, "executors killed": 4})
 SHORT: Final = (Plan("one-node", "one_node", len(Fault) + 1, FEW),)
 LONG: Final = (
