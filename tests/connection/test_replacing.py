@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 from collections.abc import AsyncIterator
@@ -148,6 +149,22 @@ async def test_an_address_with_a_pause_is_not_dialed(brokers: Brokers) -> None:
     brokers.replaced.begin()
     await turns(20)
     assert brokers.dialed == [2]
+
+
+async def test_a_connection_that_ends_as_its_replacement_begins(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It needs no successor, and the others are replaced."""
+    first, second = brokers.open
+    brokers.replaced.begin()
+    asyncio.get_running_loop().call_soon(first.close)
+    await turns(10)
+    brokers.replaced.take(broker(1))
+    await turns(10)
+    gc.collect()
+    assert second.closed
+    assert brokers.dialed == [2]
+    assert not caplog.messages
 
 
 async def test_a_broker_that_is_down_is_no_bad_password(

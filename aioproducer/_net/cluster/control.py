@@ -114,13 +114,28 @@ class Control:
             return self.connection
 
     async def _connect(self) -> None:
+        """Dial the brokers, unless a new beginning leads to a connection before that."""
+        # A task: where the caller is cancelled as it ends, its connection is in use.
+        dialing = asyncio.create_task(self._dial_all(), name="aioproducer metadata")
+        try:
+            while not (dialing.done() or self.is_connected):
+                under_way = {
+                    each for each in (dialing, self._beginning) if each is not None and not each.done()
+                }
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            dialing.cancel()
+        error = dialing.result() if dialing.done() else None
+        if error is not None and not self.is_connected:
+            self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
+            raise error
+
+    async def _dial_all(self) -> KafkaError | None:
         try:
             self._use(*await self._dial_one(self._worth_trying()))
         except KafkaError as error:
-            # A new beginning may have led to a connection meanwhile.
-            if not self.is_connected:
-                self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
-                raise
+            return error
+        return None
 
     def _take_successor(self) -> None:
         """Go on with the connection that was opened in place of the present one: no other broker may accept one."""

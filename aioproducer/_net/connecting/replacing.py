@@ -216,6 +216,8 @@ class Replacement:
         self.note()
 
     async def _replace(self, former: Connection) -> None:
+        if former not in self._open:
+            return  # it ended in the turn in which this task was started
         endpoint, changes = self._open[former], self.changes
         self._dialing.add(former)
         try:

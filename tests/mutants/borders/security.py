@@ -958,6 +958,14 @@ SECURITY: Final = (
         "tests/simulation/lives/test_refusing_brokers.py::test_one_refusal_is_one_warning",
     ),
     _mutant(
+        "new-beginning-waits-for-silent-brokers",
+        "_net/cluster/control.py",
+        "            while not (dialing.done() or self.is_connected):\n",
+        "            while not dialing.done():\n",
+        "The cluster has moved: a connection to its new place is not used until each former broker was waited for.",
+        f"{_SUCCESSORS}::test_a_beginning_while_all_known_brokers_are_silent",
+    ),
+    _mutant(
         "one-refusal-stops-all-metrics",
         "_net/connecting/addresses.py",
         "        self._accepted_at = self._loop.time()\n",

@@ -362,6 +362,42 @@ def test_metadata_while_a_beginning_has_no_answer_and_its_connection_is_cut(serv
     simulate(play, 1, access=access(), history=100_000)
 
 
+@pytest.mark.parametrize("takes", [0.0, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("brokers", [3, 6])
+def test_a_beginning_while_all_known_brokers_are_silent(brokers: int, takes: float) -> None:
+    """The cluster has moved, and only the servers to begin at know it. The connection is used as soon as it is open."""
+
+    async def play(world: World) -> None:
+        world.network.names["start"] = ["127.0.0.8"]
+        world.network.alias["127.0.0.8"] = "127.0.0.1"
+        producer = patient_producer(world, bootstrap_servers=f"start:{world.port(brokers)}")
+        await at_work(world, producer, brokers)
+        connect = world.network.connect
+
+        async def silent_but_at_the_start(factory: Callable[[], Any], host: str, port: int) -> Any:
+            await (asyncio.sleep(takes) if host == "127.0.0.8" else asyncio.Event().wait())
+            return await connect(factory, host, port)
+
+        world.network.connect = silent_but_at_the_start  # type: ignore[method-assign]
+        world.kafka.create_topic("later", 1)
+        world.kafka.faults.error("REBOOTSTRAP_REQUIRED", api="Metadata", times=1)
+        view = producer._engine.cluster.view
+        producer._engine.cluster.stale(None)
+        began = world.now
+        while not view.rebootstrap_due(world.now):  # noqa: ASYNC110  # virtual time
+            await asyncio.sleep(0.001)
+        control = producer._engine.control.address[1]
+        world.kafka.faults.drop_connections(
+            next(one for one in range(1, brokers + 1) if world.port(one) == control)
+        )
+        assert len(await producer.partitions_for("later")) == 1
+        assert world.now - began < takes + 0.5
+        world.network.connect = connect  # type: ignore[method-assign]
+        await recover(world, producer)
+
+    simulate(play, 1, access=access(), brokers=brokers, history=100_000)
+
+
 def test_a_beginning_that_came_late_is_none_for_the_next_one() -> None:
     """It opens the connection for metadata behind the answer of another one. An hour later a broker asks for a new beginning."""
 
