@@ -51,15 +51,15 @@ async def test_the_next_attempt_begins_with_the_next_address(listen: Listen) -> 
     network = Behind(*[(await listen(broker)).port for broker in (first, second, third)])
     refused: dict[str, None] = {}
     with pytest.raises(AuthenticationError):
-        await dial(ENDPOINT, CONFIG, protocol("PLAIN"), network=network, refused=refused)
+        await dial(ENDPOINT, CONFIG, protocol("PLAIN"), network=network, tried_last=refused)
     for _ in range(2):
-        (await dial(ENDPOINT, CONFIG, protocol("PLAIN"), network=network, refused=refused)).close()
+        (await dial(ENDPOINT, CONFIG, protocol("PLAIN"), network=network, tried_last=refused)).close()
     assert network.tried == ["1", "2", "2"]
     # The one that accepts cannot be reached: the one that refused is still an address.
     network.leave(2)
     network.leave(3)
     first.refuses = ""
-    (await dial(ENDPOINT, CONFIG, protocol("PLAIN"), network=network, refused=refused)).close()
+    (await dial(ENDPOINT, CONFIG, protocol("PLAIN"), network=network, tried_last=refused)).close()
     assert network.tried[3:] == ["1"]
     assert refused == {}
 
@@ -73,6 +73,6 @@ async def test_addresses_that_all_refuse_are_tried_in_turn(listen: Listen) -> No
         if number == 5:
             network.leave(1)
         with pytest.raises(AuthenticationError):
-            await dial(ENDPOINT, CONFIG, protocol("PLAIN"), network=network, refused=refused)
+            await dial(ENDPOINT, CONFIG, protocol("PLAIN"), network=network, tried_last=refused)
     assert network.tried == ["1", "2", "3", "1", "2", "3", "2"]
     assert list(refused) == ["10.0.0.3", "10.0.0.2"]

@@ -374,7 +374,7 @@ async def test_an_object_that_several_tasks_send(
 async def test_objects_of_cancelled_calls(
     embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are not kept for ever, and their number has a bound."""
+    """They are kept for a limited time, and their number has a bound."""
     async with Registry(embedded.url, latest_ttl=0.0) as registry:
         await registry.register("a-value", Schema(schema("n")))
         serializer: AvroSerializer[Any] = AvroSerializer(registry, use_latest=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import copy
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
+from aioproducer._net.connecting.beside import first_success, give_up
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.dialing import is_refused_everywhere
 from aioproducer._net.connecting.link import is_idle
@@ -40,6 +42,11 @@ FINAL = (AuthenticationError, ConfigurationError)
 _CHANGE_EVERY: Final = 30.0
 # Seconds that a request waits for another broker, while the present one would answer it.
 _CHANGE_WITHIN: Final = 0.2
+
+
+def _leave(made: tuple[BrokerEndpoint, Connection]) -> None:
+    made[1].departure.leave()
+
 
 Response = TypeVar("Response", bound="tuple[Any, ...]")
 
@@ -114,27 +121,37 @@ class Control:
             return self.connection
 
     async def _connect(self) -> None:
-        """Dial the brokers, unless a new beginning leads to a connection before that."""
-        # A task: where the caller is cancelled as it ends, its connection is in use.
-        dialing = asyncio.create_task(self._dial_all(), name="aioproducer metadata")
         try:
-            while not (dialing.done() or self.is_connected):
-                under_way = {
-                    each for each in (dialing, self._beginning) if each is not None and not each.done()
-                }
-                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            dialing.cancel()
-        error = dialing.result() if dialing.done() else None
-        if error is not None and not self.is_connected:
-            self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
-            raise error
-
-    async def _dial_all(self) -> KafkaError | None:
-        try:
-            self._use(*await self._dial_one(self._worth_trying()))
+            found = await self._dialed_or_begun()
         except KafkaError as error:
-            return error
+            # A new beginning may have led to a connection meanwhile.
+            if self.is_connected:
+                return
+            self._failure = copy.copy(error)  # a raised error collects a traceback with its frames
+            raise
+        if found is not None:
+            self._use(*found)
+
+    async def _dialed_or_begun(self) -> tuple[BrokerEndpoint, Connection] | None:
+        """A connection to one of the brokers; None if a new beginning has led to one before."""
+        dialing = self._dial_one(self._worth_trying())
+        beginning = self._beginning
+        if beginning is None or beginning.done():
+            return await dialing
+        task = asyncio.create_task(dialing, name="aioproducer metadata")
+        try:
+            await asyncio.wait((task, beginning), return_when=asyncio.FIRST_COMPLETED)
+            if not self.is_connected:
+                # Where the brokers refuse as well, the beginning may still lead to others.
+                await asyncio.wait((task,))
+                if task.exception() is not None:
+                    await asyncio.wait((beginning,))
+        except BaseException:  # cancelled
+            give_up(task, _leave)
+            raise
+        if task.done():
+            return task.result()
+        give_up(task, _leave)
         return None
 
     def _take_successor(self) -> None:
@@ -180,13 +197,18 @@ class Control:
         self._beginning = None
         return self._is_used(beginning)
 
+    def has_begun(self) -> bool:
+        """Whether a beginning that was not waited for has led to the present connection. It says so once."""
+        beginning = self._beginning
+        if beginning is None or not beginning.done():
+            return False
+        self._beginning = None
+        return self._is_used(beginning)
+
     def _is_used(self, beginning: asyncio.Task[Connection | None]) -> bool:
         """Whether this attempt opened the present connection: it may have ended long before it is asked for."""
         opened = None if beginning.cancelled() else beginning.result()
-        if opened is None or opened is not self.connection or not self.is_connected:
-            return False
-        # One that has answered since then is a former beginning.
-        return opened.answers == opened.answers_at_opening
+        return opened is not None and opened is self.connection and self.is_connected
 
     async def _begin_again(self) -> Connection | None:
         refused = self.session.addresses.has_refused_lately
@@ -202,25 +224,31 @@ class Control:
 
     async def _dial_one(self, candidates: list[BrokerEndpoint]) -> tuple[BrokerEndpoint, Connection]:
         told: KafkaError = BrokerUnavailableError("the metadata has no broker")
-        for endpoint in candidates:
-            is_without = not self.is_connected
-            if is_without:
+
+        async def attempt(endpoint: BrokerEndpoint) -> tuple[BrokerEndpoint, Connection]:
+            if not self.is_connected:
                 self.history.connecting(address_text(endpoint.host, endpoint.port))
-            try:
-                connection = await self.session.addresses.dial(endpoint)
-            except KafkaError as error:
-                if is_without:
-                    # Otherwise the present connection is of use.
-                    self.history.failed(error)
-                    self.session.last_error = error
-                    self.contact.failed()
-                if is_refused_everywhere(error):
-                    raise
-                # A refusal says more than a broker that cannot be reached.
-                told = told if isinstance(told, FINAL) else error
-            else:
-                return endpoint, connection
-        raise told
+            return endpoint, await self.session.addresses.dial(endpoint)
+
+        def failed(error: Exception) -> None:
+            nonlocal told
+            if not isinstance(error, KafkaError):
+                raise error
+            if not self.is_connected:
+                # Otherwise the present connection is of use.
+                self.history.failed(error)
+                self.session.last_error = error
+                self.contact.failed()
+            if is_refused_everywhere(error):
+                raise error
+            # A refusal says more than a broker that cannot be reached.
+            told = told if isinstance(told, FINAL) else error
+
+        attempts = [partial(attempt, endpoint) for endpoint in candidates]
+        found = await first_success(attempts, failed, _leave)
+        if found is None:
+            raise told
+        return found
 
     def _use(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
         former, self.connection = self.connection, connection

@@ -91,6 +91,8 @@ class Cluster:
             if self.view.rebootstrap_due(self.loop.time()) and self._has_a_beginning():
                 await self._rebootstrap()
             response = await self.session.control.ask(request_for(question), MetadataResponse)
+            if self.session.control.has_begun():
+                self._begin_again()
         except KafkaError as error:
             self._failed(error)
             return
@@ -158,6 +160,9 @@ class Cluster:
         # Brokers that give no metadata may still take records: they are left when there is a place to begin at.
         if self.session.addresses.connected() and not await self.session.control.begun_again():
             return
+        self._begin_again()
+
+    def _begin_again(self) -> None:
         now = self.loop.time()
         self.log.log(
             self._warning.level(now),

@@ -78,8 +78,8 @@ class Address:
     not_before: float = -math.inf
     told_at: float = -math.inf
     warning: PacedWarning = attrs.Factory(PacedWarning)
-    # Of the addresses of the host, those that refused the credentials.
-    refused: dict[str, None] = attrs.Factory(dict)
+    # Of the addresses of the host, those that refused the credentials, or did not answer them.
+    tried_last: dict[str, None] = attrs.Factory(dict)
     # Since when it cannot be reached, and why; None where the newest attempt led to a connection, and it was not given up.
     trouble: tuple[float, KafkaError] | None = None
     # When that was seen last.
@@ -133,6 +133,7 @@ class Addresses:
         self.unaccepted: dict[tuple[str, int], float] = {}
         # When an address accepted a connection last.
         self._accepted_at = -math.inf
+        self._token_warning = PacedWarning()
         self._is_closed = False
         # When anything was answered over a connection that has ended.
         self._answered_at: float | None = None
@@ -228,10 +229,18 @@ class Addresses:
             if self._is_only_advertised(endpoint, error):
                 error.args = (f"{error}; {ONLY_ADVERTISED}",)
             address.cannot_be_reached(error, self._loop.time())
-            level = logging.DEBUG if _is_of_another(error, endpoint) else logging.WARNING
-            self._tell(address, "cannot connect to a broker: %s", error, level)
+            self._tell(address, "cannot connect to a broker: %s", error, self._level_of(error, endpoint))
             self._replacement.note()
             raise
+
+    def _level_of(self, error: KafkaError, endpoint: BrokerEndpoint) -> int:
+        if not isinstance(error, AuthenticationError):
+            return logging.WARNING
+        if error.reason == "token":
+            # One provider has failed, for all brokers.
+            return self._token_warning.level(self._loop.time())
+        # The refusal of an attempt at another broker, which was waited for: that attempt says so itself.
+        return logging.WARNING if error.broker in (None, endpoint.name) else logging.DEBUG
 
     def _opened(
         self, endpoint: BrokerEndpoint, address: Address, connection: Connection, changes: int
@@ -269,7 +278,7 @@ class Addresses:
                             self._security.in_turn(attempt),
                             setup_timeout=setup_timeout,
                             network=self._network,
-                            refused=self.at(*endpoint.address).refused,
+                            tried_last=self.at(*endpoint.address).tried_last,
                         )
                     except KafkaError as error:
                         self._note_unaccepted(endpoint.address, attempt, error)
@@ -428,11 +437,6 @@ class Addresses:
         if level > logging.DEBUG:
             address.told_at = now
         log_of(self._config.client_id).log(level, text, error)
-
-
-def _is_of_another(error: KafkaError, endpoint: BrokerEndpoint) -> bool:
-    """Whether this is the refusal of an attempt at another broker, which was waited for: that attempt says so itself."""
-    return isinstance(error, AuthenticationError) and error.broker not in (None, endpoint.name)
 
 
 def _least_pause(error: KafkaError) -> float:

@@ -21,6 +21,7 @@ from typing import Any, Protocol, cast
 import anyio
 import attrs
 
+from aioproducer._net.connecting.beside import first_success
 from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._net.connecting.conversing import converse, in_a_thread
 from aioproducer._net.connecting.security import PLAINTEXT, CredentialsChanged, SecurityProtocol
@@ -96,44 +97,82 @@ async def dial(
     *,
     setup_timeout: float | None = None,
     network: Network = SOCKETS,
-    refused: dict[str, None] | None = None,
+    tried_last: dict[str, None] | None = None,
 ) -> Connection:
     """A connection to this broker, ready for requests.
 
     It has `setup_timeout` seconds, by default `socket_connection_setup_timeout_ms`, and each authentication has the rest of
-    `request_timeout_ms`. BrokerUnavailableError lists the error of each address; it is a ProtocolError if a peer answered that
-    is no usable broker.
+    `request_timeout_ms`; where one takes long, the next address is tried beside it. BrokerUnavailableError lists the error of
+    each address; it is a ProtocolError if a peer answered that is no usable broker.
 
-    `refused` has the addresses of this host where a broker refused the credentials: they are tried last. It is kept here.
+    `tried_last` has the addresses of this host where a broker refused the credentials, or did not answer them. It is kept here.
     """
-    refused = {} if refused is None else refused
     endpoint.require_valid()
     require_allowed(endpoint, config.allowed_brokers, config.bootstrap_servers)
-    loop = asyncio.get_running_loop()
     limit = config.socket_connection_setup_timeout_ms / 1000 if setup_timeout is None else setup_timeout
-    deadline = loop.time() + limit
-    addresses = _refused_last(await resolve(endpoint, limit, network), refused)
     attempts = Attempts(endpoint, config, security, network)
-    failures: list[tuple[str, Exception]] = []
-    for index, address in enumerate(addresses):
-        share = max(0.0, deadline - loop.time()) / (len(addresses) - index)
-        began = loop.time()
+    return await _Dial(attempts, limit, {} if tried_last is None else tried_last).connection()
+
+
+class _Dial:
+    """The attempts at the addresses of one host."""
+
+    def __init__(self, attempts: Attempts, limit: float, tried_last: dict[str, None]) -> None:
+        self._attempts = attempts
+        self._limit = limit
+        self._tried_last = tried_last
+        self._failures: list[tuple[str, Exception]] = []
+        # The attempts that go on.
+        self._under_way: list[str] = []
+
+    async def connection(self) -> Connection:
+        """The connection of the first address that gives one."""
+        endpoint, loop = self._attempts.endpoint, asyncio.get_running_loop()
+        deadline = loop.time() + self._limit
+        found = await resolve(endpoint, self._limit, self._attempts.network)
+        addresses = _in_order(found, self._tried_last)
+        share = max(0.0, deadline - loop.time()) / len(addresses)
+        attempts = [partial(self._attempt, address, share) for address in addresses]
+        made = await first_success(attempts, self._failed, Connection.close)
+        if made is None:
+            raise _failed(endpoint.name, self._failures) from self._failures[-1][1]
+        return made
+
+    async def _attempt(self, address: str, share: float) -> Connection:
+        for silent in self._under_way:
+            self._try_last(silent)
+        self._under_way.append(address)
         try:
-            connection = await attempts.connect(address, share)
+            connection = await self._attempts.connect(address, share)
         except (OSError, AuthenticationError, ProtocolError) as error:
-            failure = meaning(error, endpoint, security)
-            if is_refused_everywhere(failure):
-                # Another attempt may lock the account. The next one is made at another address of the host.
-                if isinstance(error, AuthenticationError) and error.code is not None:
-                    refused.pop(address, None)
-                    refused[address] = None
-                raise
-            failures.append((joined(address, endpoint.port), failure.with_traceback(None)))
-            deadline += max(0.0, loop.time() - began - share)
-        else:
-            refused.pop(address, None)
-            return connection
-    raise _failed(endpoint.name, failures) from failures[-1][1]
+            raise _AttemptFailed(address, error) from None
+        finally:
+            self._under_way.remove(address)
+        self._tried_last.pop(address, None)
+        return connection
+
+    def _failed(self, attempt: Exception) -> None:
+        if not isinstance(attempt, _AttemptFailed):
+            raise attempt
+        address, error = attempt.address, attempt.error
+        failure = meaning(error, self._attempts.endpoint, self._attempts.security)
+        if is_refused_everywhere(failure):
+            # Another attempt may lock the account. The next one is made at another address of the host.
+            if isinstance(error, AuthenticationError) and error.code is not None:
+                self._try_last(address)
+            raise error
+        self._failures.append((joined(address, self._attempts.endpoint.port), failure.with_traceback(None)))
+
+    def _try_last(self, address: str) -> None:
+        self._tried_last.pop(address, None)
+        self._tried_last[address] = None
+
+
+class _AttemptFailed(Exception):  # noqa: N818  # it has the error
+    def __init__(self, address: str, error: Exception) -> None:
+        super().__init__(address)
+        self.address = address
+        self.error = error
 
 
 def is_refused_everywhere(error: Exception) -> bool:
@@ -165,11 +204,11 @@ def addresses_in(found: list[Any]) -> list[str]:
     return list(dict.fromkeys(_address_of(place) for family, _, _, _, place in found if family in families))
 
 
-def _refused_last(addresses: list[str], refused: dict[str, None]) -> list[str]:
-    """The addresses in the order in which they are tried: of those that refused, the one of the oldest refusal is first."""
-    for former in refused.keys() - set(addresses):
-        del refused[former]
-    return [*(address for address in addresses if address not in refused), *refused]
+def _in_order(addresses: list[str], tried_last: dict[str, None]) -> list[str]:
+    """The addresses in the order in which they are tried: of those that come last, the one that came first there."""
+    for former in tried_last.keys() - set(addresses):
+        del tried_last[former]
+    return [*(address for address in addresses if address not in tried_last), *tried_last]
 
 
 async def look_up(host: str, port: int) -> list[Any]:

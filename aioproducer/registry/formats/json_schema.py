@@ -156,7 +156,7 @@ def load_validators() -> Any:
 
 
 def _default_dumps() -> tuple[Dumps, bool]:
-    """What makes the JSON, and whether it refuses each object that it would write otherwise than we do."""
+    """The function that makes the JSON, and whether it refuses each object that it would write otherwise than we do."""
     for name, make in (("orjson", _of_orjson), ("msgspec.json", attrgetter("encode"))):
         try:
             module = importlib.import_module(name)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
 from tests.simulation.access import Access
-from tests.simulation.refusing import TOPIC, authentications, leaders, patient_producer
+from tests.simulation.refusing import (
+    TOPIC,
+    advertise,
+    at_work,
+    authentications,
+    clerk,
+    leaders,
+    patient_producer,
+    send_to_each,
+    transact,
+)
 from tests.simulation.world import World, simulate
 
 ANSWERED_WITHIN: Final = 30.0
@@ -53,15 +66,67 @@ def test_a_slow_provider_is_called_once(addresses: int, takes: float) -> None:
 @pytest.mark.parametrize("takes", [6.0, 12.0, 25.0])
 @pytest.mark.parametrize("addresses", [1, 3, 6])
 def test_a_broker_with_a_slow_directory(addresses: int, takes: float) -> None:
-    """The broker asks elsewhere about the credentials. They are presented once for each connection."""
+    """The broker asks elsewhere about the credentials. They are presented at a further address every three seconds, and not again."""
 
     async def play(world: World) -> None:
         world.kafka.faults.delay(takes, api="SaslAuthenticate", times=None)
-        assert await first_record(world, addresses) < 2 * takes + 1.0
-        assert authentications(world) == 2
+        assert await first_record(world, addresses) < 2 * takes + 4.0
+        assert authentications(world) <= 2 * min(addresses, 1 + takes // 3.0)
         world.kafka.faults.heal()
 
     simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0))
+
+
+@pytest.mark.parametrize(("addresses", "silent"), [(2, 1), (3, 2), (6, 3), (6, 5)])
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_hosts_with_addresses_that_do_not_answer(
+    addresses: int, silent: int, *, is_transactional: bool
+) -> None:
+    """A load balancer over several zones, of which some have lost their directory. All connections are lost once."""
+
+    async def play(world: World) -> None:
+        names = [f"127.0.0.{number}" for number in range(11, 11 + addresses)]
+        world.network.alias.update(dict.fromkeys(names, "127.0.0.1"))
+        world.network.names["zones"] = names
+        advertise(world, dict.fromkeys((1, 2, 3), "zones"))
+        producer = await clerk(world) if is_transactional else patient_producer(world)
+        if is_transactional:
+            await transact(producer)
+        else:
+            await at_work(world, producer, 3)
+        connect = world.network.connect
+
+        async def silent_in_some(factory: Callable[[], Any], host: str, port: int) -> Any:
+            transport, connection = await connect(factory, host, port)
+            if host in names[:silent]:
+                await_versions_alone(transport)
+            return transport, connection
+
+        world.network.connect = silent_in_some  # type: ignore[method-assign]
+        for broker in (1, 2, 3):
+            world.kafka.faults.drop_connections(broker)
+        began = world.now
+        if is_transactional:
+            await transact(producer)
+        else:
+            await asyncio.gather(*await send_to_each(world, producer, range(3)))
+        assert world.now - began < (10.0 if not is_transactional else 20.0) + 3.5 * silent
+        world.network.connect = connect  # type: ignore[method-assign]
+        await producer.flush()
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+def await_versions_alone(transport: Any) -> None:
+    """Nothing but the first request of the connection reaches the broker."""
+    write, requests = transport.write, itertools.count()
+
+    def written(data: Any) -> None:
+        if next(requests) == 0:
+            write(data)
+
+    transport.write = written
+    transport.writelines = lambda _parts: None
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,0 +1,112 @@
+"""Attempts beside each other: the first success counts, and nothing of the others is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+
+from aioproducer._net.connecting import beside
+from aioproducer._net.connecting.beside import first_success
+
+Attempt = Callable[[], Awaitable[str]]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "_PATIENCE", 0.01)
+
+
+class Attempts:
+    """Attempts that end when the test says so; the names of those that have begun, and what became of them."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.failures: list[str] = []
+        self.discarded: list[str | None] = []
+        self._ends: dict[str, asyncio.Future[str]] = {}
+
+    def __call__(self, name: str) -> Attempt:
+        return partial(self._attempt, name)
+
+    async def _attempt(self, name: str) -> str:
+        self.begun.append(name)
+        self._ends[name] = asyncio.get_running_loop().create_future()
+        return await self._ends[name]
+
+    def succeed(self, name: str) -> None:
+        self._ends[name].set_result(name)
+
+    def fail(self, name: str) -> None:
+        self._ends[name].set_exception(OSError(name))
+
+    def failed(self, error: Exception) -> None:
+        self.failures.append(str(error))
+
+    def run(self, *names: str) -> asyncio.Task[str | None]:
+        return asyncio.ensure_future(first_success(map(self, names), self.failed, self.discarded.append))
+
+    async def until(self, *begun: str) -> None:
+        async with asyncio.timeout(10):
+            while self.begun != [*begun]:  # noqa: ASYNC110  # a turn of the loop after the other
+                await asyncio.sleep(0)
+
+
+async def test_the_next_one_begins_beside_one_that_takes_long() -> None:
+    """The first one may succeed all the same, and the other one is cancelled."""
+    attempts = Attempts()
+    found = attempts.run("a", "b", "c")
+    await attempts.until("a", "b", "c")
+    attempts.succeed("a")
+    assert await found == "a"
+    assert (attempts.failures, attempts.discarded) == ([], [])
+
+
+async def test_the_next_one_begins_at_once_where_one_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any patience being over."""
+    monkeypatch.setattr(beside, "_PATIENCE", 1_000.0)
+    attempts = Attempts()
+    found = attempts.run("a", "b")
+    await attempts.until("a")
+    attempts.fail("a")
+    await attempts.until("a", "b")
+    attempts.fail("b")
+    assert await found is None
+    assert attempts.failures == ["a", "b"]
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_what_ends_in_the_turn_of_the_end_is_discarded(is_cancelled: bool) -> None:
+    """Two succeed in the same turn, or the caller is cancelled in the turn of a success."""
+    attempts = Attempts()
+    found = attempts.run("a", "b")
+    await attempts.until("a", "b")
+    attempts.succeed("a")
+    attempts.succeed("b")
+    await asyncio.sleep(0)
+    if is_cancelled:
+        found.cancel()
+    results = await asyncio.gather(found, return_exceptions=True)
+    await asyncio.sleep(0)
+    kept = [result for result in results if isinstance(result, str)]
+    assert len(kept) == 1 - is_cancelled
+    assert {*kept, *attempts.discarded} == {"a", "b"}
+
+
+async def test_an_error_that_ends_all() -> None:
+    """Those that go on are cancelled, and no further one begins."""
+    attempts = Attempts()
+
+    def failed(error: Exception) -> None:
+        raise error
+
+    names = ["a", "b", "c"]
+    found = asyncio.ensure_future(first_success(map(attempts, names), failed, attempts.discarded.append))
+    await attempts.until("a", "b")
+    attempts.fail("b")
+    with pytest.raises(OSError, match="b"):
+        await found
+    assert attempts.begun[:2] == ["a", "b"]
+    assert attempts.discarded == []
