@@ -206,12 +206,17 @@ class Streams:
     def _make_a_zombie(self, epoch: int, *, comes_first: bool) -> None:
         """Kill Java while its Python lives: for Spark the executor is lost, and its task goes to another."""
         held = self.noted("holding", epoch)
-        os.kill(Executor.read(held.detail).java, signal.SIGKILL)
+        java = Executor.read(held.detail).java
         if comes_first:
+            # A stopped Java gives Spark no result, and no other attempt begins while it is not lost.
+            os.kill(java, signal.SIGSTOP)
+            self.until(lambda: _is_stopped(java), "stopped Java")
             self._let_go_on(held)
             self._own(held, "wrote")
+            os.kill(java, signal.SIGKILL)
             self._repeated(held, "skipped")
         else:
+            os.kill(java, signal.SIGKILL)
             # The repeated attempt has taken the transactional id by now.
             self._repeated(held, "began")
             self._let_go_on(held)
@@ -284,6 +289,11 @@ def _counted(verdict: Verdict) -> str:
         f"lost {verdict.lost:,}, doubled {verdict.doubled:,}, out of order {verdict.out_of_order:,}"
         f"{', clean' if verdict.is_clean else ''}"
     )
+
+
+def _is_stopped(pid: int) -> bool:
+    facts = process_facts(pid)
+    return facts is not None and facts.state == "T"
 
 
 def slowness() -> float:
