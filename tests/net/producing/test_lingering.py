@@ -13,7 +13,7 @@ async def test_the_end_of_a_linger_wakes_no_task(
     codec: str, make: Make, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each task would take a turn of the loop: the request leaves before the timekeeper and the sender could run."""
-    producer = await warm(make(kafka, linger_ms=20, compression_type=codec), "four")
+    producer = await warm(make(kafka, linger_ms=300, compression_type=codec), "four")
     await producer.send_and_wait("four", b"", partition=0)
     (sender,) = engine(producer).senders.values()
     woken: list[str] = []
