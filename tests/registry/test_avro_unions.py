@@ -10,6 +10,7 @@ import enum
 import io
 import json
 import uuid
+from collections import deque
 from typing import Any
 
 import fastavro
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aioproducer.registry import AvroSerializer, Registry
+from aioproducer.registry.formats.avro_losses import Places
 from aioproducer.testing import EmbeddedRegistry
 from tests.registry.test_avro import read_by_fastavro, written
 
@@ -200,6 +202,11 @@ ORDERS = [
 ]
 PEN, INK = record("Pen", by="int"), record("Ink", of=["null", "int"])
 DEEP = [record("A", id="int", of=array(PEN)), record("B", id="int", of=["null", INK, array("Ink")])]
+CARDS = [record("Card", id="string", pan="string"), record("Iban", id="string", iban="string", bic="string")]
+TEXTS = [
+    record("Said", id="string", by=["null", "string"]),
+    record("Sent", id="string", status=["null", STATUS]),
+]
 WRONG: list[tuple[Any, Any, str]] = [
     (["null", "float", "string"], 1e39, "32 bits"),
     (["null", "float", "int"], 2**24 + 1, r"the type float .* int holds it: .* \('int', ...\)"),
@@ -241,6 +248,9 @@ WRONG: list[tuple[Any, Any, str]] = [
     (ORDERS, {"id": 1, "at": 3.0}, r"Noted would leave out .* if it has status: give .*, \('Paid', ...\)"),
     (ORDERS, {"id": 1, "sum": 3.0}, r"if Sold\.sum has its type: give .*, \('Sold', ...\)"),
     (DEEP, {"id": 1, "of": [{"by": 3.0}]}, r"B would leave out .*, \('A', ...\)"),
+    (DEEP, {"id": 1, "of": ({"by": 3.0},)}, r"B would leave out .*, \('A', ...\)"),
+    (DEEP, {"id": 1, "of": [{"by": 3.0, "kind": "Pen"}]}, r"B would leave out .*, \('A', ...\)"),
+    (["null", OWL, record("Hen", by=["null", "int"])], {"of": None}, "no record of the union has a field"),
     ([table(INK), record("Jar", a=PEN)], {"a": {"by": 2}}, r"map would leave out .*, \('Jar', ...\)"),
     (["null", OWL, table("int")], {"at": 5, "in": "x"}, r"Owl would leave out .*, \('map', ...\)"),
 ]
@@ -306,6 +316,12 @@ class Status(enum.Enum):
     PAID = "paid"
 
 
+class Amount(enum.Enum):
+    """A number as programs have it."""
+
+    TWO = 2
+
+
 @dataclasses.dataclass
 class Pen:
     """A record as programs have it."""
@@ -322,7 +338,19 @@ LEFT_OUT: list[tuple[Any, Any, Any]] = [
         {"a": "x", "b": Status.PAID},
         {"a": "x", "b": "paid"},
     ),
+    (TEXTS, {"id": "x", "status": Status.PAID}, {"id": "x", "status": "paid"}),
     ([table(PEN), record("R2", a=["null", INK])], {"a": Pen(2)}, {"a": {"by": 2}}),
+    (DEEP, {"id": 1, "of": (Pen(2), {"by": Amount.TWO})}, {"id": 1, "of": [{"by": 2}, {"by": 2}]}),
+    (DEEP, {"id": 1, "of": deque([{"by": Amount.TWO}])}, {"id": 1, "of": [{"by": 2}]}),
+    (
+        [record("A", of=table(array(PEN))), record("B", of=table(array(INK)))],
+        {"of": {"a": ({"by": Amount.TWO},)}},
+        {"of": {"a": [{"by": 2}]}},
+    ),
+    # A row of one table for several records.
+    (CARDS, {"id": "1", "pan": "x", "iban": None, "bic": None}, {"id": "1", "pan": "x"}),
+    (ORDERS, {"id": 1, "note": None, "sum": None, "status": None}, {"id": 1, "note": None}),
+    ([record("A", of=PEN), record("B", of=INK)], {"of": {"by": 2, "of": None}}, {"of": {"by": 2}}),
     # With a name of a record or a type, and with keys that no record has.
     (ORDERS, ("Noted", {"id": 1, "status": "gone"}), {"id": 1, "note": None}),
     (ORDERS, {"-type": "Noted", "id": 1, "status": "gone"}, {"id": 1, "note": None}),
@@ -341,6 +369,38 @@ async def test_a_part_that_would_be_left_out(
     async with Registry(embedded.url) as registry:
         serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
         assert read_by_fastavro(schema, await written(serializer, {"f": value})) == [{"f": read}]
+
+
+EXPRESSIONS = ["null", "int", "Sum", "Product"]
+PRODUCT = record("Product", op={"type": "enum", "name": "P", "symbols": ["product"]}, left=EXPRESSIONS)
+SUM = record(
+    "Sum", op={"type": "enum", "name": "S", "symbols": ["sum"]}, left=["null", "int", "Sum", PRODUCT]
+)
+
+
+async def test_records_of_unions_in_each_other(
+    embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each level is compared with both records once, however many levels there are: 2 to their number took seconds."""
+    value: Any = {"op": "sum", "left": 1, "at": 7}
+    read: Any = {"op": "sum", "left": 1}
+    for number in range(30):
+        op = "sum" if number % 2 else "product"
+        value, read = {"op": op, "left": value}, {"op": op, "left": read}
+    counted, lost = 0, Places.lost
+
+    def counting(self: Places, schema: Any, data: Any) -> int:
+        nonlocal counted
+        counted += 1
+        assert counted < 10_000
+        return lost(self, schema, data)
+
+    monkeypatch.setattr(Places, "lost", counting)
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, SUM)
+        assert read_by_fastavro(SUM, await written(serializer, {"op": "sum", "left": value})) == [
+            {"op": "sum", "left": read}
+        ]
 
 
 async def test_a_record_that_is_named_in_a_union(embedded: EmbeddedRegistry) -> None:

@@ -2,29 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
-__all__ = ["is_held", "may_lose"]
+import attrs
+
+from aioproducer.registry.formats.avro_schemas import AvroSchema
+
+__all__ = ["Places", "may_lose"]
+
+# Most values in mappings are of these classes.
+_ATOMS: Final = frozenset((str, int, float, bool, bytes, type(None)))
+# Of a value of another type: more than any mapping has keys.
+_ALL: Final = 1 << 40
+_NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
+_NO_ITEMS: Final = (str, bytes, bytearray, memoryview)
 
 
-def is_held(schema: Any, data: Any, named: Mapping[str, Any]) -> bool:
-    """Whether a type has a place for each key of a mapping, and of the mappings in it. Behind a name, nothing is looked at."""
-    if not isinstance(data, Mapping | list):
-        return True
-    if isinstance(schema, list):
-        return any(is_held(each, data, named) for each in schema)
-    found = named.get(schema, schema) if isinstance(schema, str) else schema
-    if not isinstance(found, dict):
-        return False
-    if isinstance(data, list):
-        return "items" in found and all(is_held(found["items"], each, named) for each in data)
-    if "values" in found:
-        return all(is_held(found["values"], each, named) for each in data.values())
-    types = {each["name"]: each["type"] for each in found.get("fields", ())}
-    return all(
-        key in types and is_held(types[key], each, named) for key, each in data.items() if key != "-type"
-    )
+@attrs.frozen
+class Places:
+    """Counts the parts of one value that have no place in a type.
+
+    A key whose value is None needs none: a reader finds None without it as well. Behind a name, and in objects that are not
+    converted yet, nothing is looked at.
+    """
+
+    whole: AvroSchema
+    """The schema with all types that have a name."""
+    _known: dict[tuple[int, int], tuple[Any, int]] = attrs.field(factory=dict, init=False)
+    """Of the values in unions: each union tries all of its types, with the unions in them."""
+
+    def lost(self, schema: Any, data: Any) -> int:
+        """The number of the keys of a mapping, and of the mappings in it, that have no place in a type."""
+        is_mapping = type(data) is dict or isinstance(data, Mapping)
+        if not is_mapping and (
+            not isinstance(data, Sequence) or isinstance(data, _NO_ITEMS) or hasattr(data, "_asdict")
+        ):
+            return 0
+        if isinstance(schema, list):
+            return self._lost_in_union(schema, data)
+        found = self.whole.named.get(schema, schema) if isinstance(schema, str) else schema
+        if not isinstance(found, dict):
+            return _ALL
+        if not is_mapping:
+            return self._lost_in_all(found["items"], data) if "items" in found else _ALL
+        if "values" in found:
+            return self._lost_in_all(found["values"], data.values())
+        types = self.whole.fields.get(found.get("name", ""), _NO_FIELDS)
+        lost = 0
+        for key, each in data.items():
+            if each is None or key == "-type":
+                continue
+            if key not in types:
+                lost += 1
+            elif type(each) not in _ATOMS:
+                lost += self.lost(types[key], each)
+        return lost
+
+    def _lost_in_all(self, schema: Any, values: Iterable[Any]) -> int:
+        return sum(self.lost(schema, each) for each in values if type(each) not in _ATOMS)
+
+    def _lost_in_union(self, schema: list[Any], data: Any) -> int:
+        if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], str):
+            # The name of the type, and the value.
+            return 0
+        key = (id(schema), id(data))
+        known = self._known.get(key)
+        if known is None:
+            lost = min((self.lost(each, data) for each in schema if each != "null"), default=_ALL)
+            # With the value: no other one has its number meanwhile.
+            known = self._known[key] = data, lost
+        return known[1]
 
 
 def may_lose(schema: Any, named: Mapping[str, Any]) -> bool:

@@ -32,6 +32,16 @@ class AvroSchema:
     """In the form that fastavro writes with, without another look at its names."""
     named: Mapping[str, Any]
     """All named types by their full names."""
+    fields: Mapping[str, Mapping[str, Any]] = attrs.field(init=False)
+    """The types of the fields of all records, by the full names of these."""
+
+    @fields.default
+    def _fields_of_records(self) -> dict[str, dict[str, Any]]:
+        return {
+            name: {each["name"]: each["type"] for each in schema["fields"]}
+            for name, schema in self.named.items()
+            if schema["type"] in _RECORDS
+        }
 
     @property
     def name(self) -> str | None:

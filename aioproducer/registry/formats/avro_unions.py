@@ -13,12 +13,13 @@ import numbers
 import struct
 import uuid
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import attrs
 from fastavro.validation import ValidationError, validate
 
-from aioproducer.registry.formats.avro_losses import is_held, may_lose
+from aioproducer.registry.formats.avro_losses import Places, may_lose
 from aioproducer.registry.formats.avro_rules import Rule
 from aioproducer.registry.formats.avro_schemas import AvroSchema
 
@@ -115,13 +116,14 @@ class Branch:
         """Whether a part of a mapping may be left out."""
         return self.is_deep or not (self.type == "map" or data.keys() <= self.fields)
 
-    def held(self, data: Mapping[Any, Any]) -> int:
-        """The number of the keys of a mapping that have a place in this type."""
-        return len(data) if self.type == "map" else len(self.fields.intersection(data))
+    def may_take(self, keys: AbstractSet[Any]) -> bool:
+        """Whether one of these keys may have a place in this type."""
+        return self.type == "map" or not self.fields.isdisjoint(keys)
 
-    def holds(self, data: Mapping[Any, Any]) -> bool:
-        """Whether each key of a mapping and of the mappings in it has a place in this type."""
-        return is_held(self.schema, data, self.whole.named)
+    def held(self, data: Mapping[Any, Any]) -> int:
+        """The number of the keys of a mapping that have a place in this type and a value."""
+        keys = data if self.type == "map" else self.fields.intersection(data)
+        return sum(data[key] is not None for key in keys)
 
     def check(self, data: Any) -> None:
         """Check a value that is written with this type."""
@@ -132,7 +134,11 @@ class Branch:
 def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
     """The rule of a union. `strict`: a record has all fields of its type, and no others."""
     taking = {kind: tuple(_taking(branches, types)) for kind, types in _TAKEN_BY.items()}
-    harmless = frozenset(kind for kind, possible in taking.items() if _is_harmless(kind, possible))
+    harmless = {kind for kind, possible in taking.items() if _is_harmless(kind, possible)}
+    # A mapping may fit a record that has no place for a part of it.
+    is_free = dict in harmless and sum(each.type in _OF_MAPPINGS for each in taking[dict]) > 1
+    if is_free:
+        harmless.discard(dict)
     by_name: dict[str, Branch] = {}
     for branch in branches:
         by_name.setdefault(branch.name, branch)
@@ -142,10 +148,11 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
         if kind in harmless:
             return
         if isinstance(data, tuple):
-            if len(data) == 2 and isinstance(data[0], str) and data[0] in by_name:
-                by_name[data[0]].check(data[1])
+            _check_named(by_name, data)
             return
         possible = _left(taking[dict], data) if isinstance(data, dict) else taking.get(kind, branches)
+        if is_free and kind is dict and not any(each.may_lose(data) for each in possible):
+            return
         # Where one is left, fastavro takes that or none.
         taken = possible[0] if len(possible) == 1 else _tried(possible, data, strict=strict)
         if taken is None:
@@ -162,6 +169,11 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
         taken.check(data)
 
     return Rule(check)
+
+
+def _check_named(by_name: Mapping[str, Branch], data: tuple[Any, ...]) -> None:
+    if len(data) == 2 and isinstance(data[0], str) and data[0] in by_name:
+        by_name[data[0]].check(data[1])
 
 
 def _is_required(field: Any) -> bool:
@@ -244,15 +256,20 @@ def _check_losses(taken: Branch, others: Sequence[Branch], data: Any, *, strict:
     """
     if "-type" in data:
         return
-    given = taken.held(data)
-    rivals = [each for each in others if each is not taken and each.held(data) >= max(given, 1)]
-    for other in sorted(rivals, key=lambda each: each.held(data), reverse=True):
-        if other.held(data) > given or (other.holds(data) and not taken.holds(data)):
-            raise ValueError(
-                f"{taken.name} would leave out a part of this mapping, for which {other.name} has a place"
-                f"{_unfit(other, data, strict=strict)}: give a tuple of the name and the value, ({other.name!r}, ...)"
-            )
-    if given == 0 and data:
+    without = data.keys() - taken.fields
+    has_place = taken.is_deep or any(each.may_take(without) for each in others)
+    places = Places(taken.whole)
+    lost = places.lost(taken.schema, data) if has_place else 0
+    if lost:
+        given = taken.held(data)
+        rivals = [each for each in others if each is not taken and each.held(data) >= max(given, 1)]
+        for other in sorted(rivals, key=lambda each: each.held(data), reverse=True):
+            if other.held(data) > given or places.lost(other.schema, data) < lost:
+                raise ValueError(
+                    f"{taken.name} would leave out a part of this mapping, for which {other.name} has a place"
+                    f"{_unfit(other, data, strict=strict)}: give a tuple of the name and the value, ({other.name!r}, ...)"
+                )
+    if data and taken.type != "map" and taken.fields.isdisjoint(data):
         # All fields of the record have defaults, or may be null.
         raise ValueError("no record of the union has a field of this mapping")
 
