@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import datetime
 import decimal
+import functools
 import json
 import math
 import uuid
@@ -345,6 +346,151 @@ def _with_names(schema: Any, data: bytes) -> Any:
     import io
 
     return fastavro.schemaless_reader(io.BytesIO(data[5:]), schema, None, return_record_name=True)
+
+
+def first(animals: Any) -> Any:
+    """Them in the order of their names."""
+    return sorted(animals, key=lambda each: each.name)
+
+
+class Moved:
+    """Models whose serializers move objects."""
+
+    class Sorted(pydantic.BaseModel):
+        pets: list[Models.Cat | Models.Dog]
+        _first = pydantic.field_serializer("pets")(first)
+
+    class All(pydantic.BaseModel):
+        pets: list[Models.Cat | Models.Dog]
+        _first = pydantic.field_serializer("*")(first)
+
+    class Field(pydantic.BaseModel):
+        pets: Annotated[list[Models.Cat | Models.Dog], pydantic.PlainSerializer(first)]
+
+    class Inside(pydantic.BaseModel):
+        by: dict[
+            str, Annotated[Models.Cat | Models.Dog, pydantic.PlainSerializer(lambda _: Models.Dog(name="x"))]
+        ]
+
+    class Whole(pydantic.BaseModel):
+        pets: list[Models.Cat | Models.Dog]
+
+        @pydantic.model_serializer
+        def _whole(self) -> dict[str, Any]:
+            return {"pets": first(self.pets)}
+
+    class Root(pydantic.RootModel[list[Models.Cat | Models.Dog]]):
+        _first = pydantic.field_serializer("root")(first)
+
+    class Holder(pydantic.BaseModel):
+        pets: Moved.Root
+
+    class Hidden(list[Any]):
+        """A type that pydantic converts by a function, and no annotation tells that."""
+
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            return {"type": "any", "serialization": {"type": "function-plain", "function": first}}
+
+    class HiddenHolder(pydantic.BaseModel):
+        pets: Moved.Hidden
+
+    class Computed(pydantic.BaseModel):
+        calls: int = pydantic.Field(default=0, exclude=True)
+
+        @pydantic.computed_field  # type: ignore[prop-decorator]  # as pydantic describes it
+        @property
+        def best(self) -> Any:
+            self.calls += 1
+            assert self.calls < 2
+            return Models.Dog(name="x")
+
+
+Moved.Holder.model_rebuild()
+Moved.HiddenHolder.model_rebuild()
+MOVED_PETS: Any = [Models.Cat(name="c"), Models.Dog(name="a")]
+MOVED = [
+    Moved.Sorted(pets=MOVED_PETS),
+    Moved.All(pets=MOVED_PETS),
+    Moved.Field(pets=MOVED_PETS),
+    Moved.Inside(by={"a": Models.Cat(name="x")}),
+    Moved.Whole(pets=MOVED_PETS),
+    Moved.Holder(pets=Moved.Root(MOVED_PETS)),
+    Moved.HiddenHolder(pets=Moved.Hidden(MOVED_PETS)),
+    Moved.Computed(),
+]
+FIELDS: Any = HOUSE["fields"]
+OPTIONAL_HOUSE = {
+    "type": "record",
+    "name": "House",
+    "fields": [
+        {"name": "pets", "type": ["null", FIELDS[0]["type"]], "default": None},
+        {**FIELDS[1], "default": None},
+        {"name": "by", "type": ["null", FIELDS[2]["type"]], "default": None},
+    ],
+}
+
+
+@pytest.mark.parametrize("moved", MOVED, ids=lambda each: type(each).__name__)
+async def test_objects_that_a_serializer_of_the_program_moves(moved: Any, embedded: EmbeddedRegistry) -> None:
+    """Their classes are not known: they were taken for those of the objects that were in their places."""
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, OPTIONAL_HOUSE)
+        await serializer.warm("t")
+        with pytest.raises(ValueError, match="pydantic does not tell its class: let the serializer"):
+            serializer.serialize("t", None, moved)
+
+
+class Kept(pydantic.BaseModel):
+    """Its serializers say which classes the objects have, or change only atoms."""
+
+    class Dog(pydantic.BaseModel):
+        name: str
+
+        @pydantic.field_serializer("name")
+        def _lower(self, name: str) -> str:
+            return name.lower()
+
+    pets: list[Models.Cat | Models.Dog]
+    by: dict[str, Models.Cat | Kept.Dog]
+
+    @pydantic.field_serializer("pets")
+    def _pets(self, pets: list[Any]) -> Any:
+        return [(f"{'some.space.' * (type(each) is Models.Dog)}{type(each).__name__}", each) for each in pets]
+
+    @pydantic.field_serializer("by", when_used="json")
+    def _by(self, by: dict[str, Any]) -> Any:
+        return list(by)
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]  # as pydantic describes it
+    @functools.cached_property
+    def best(self) -> Any:
+        """A property that is computed once."""
+        return Models.Dog(name="c")
+
+
+async def test_classes_that_a_serializer_of_the_program_keeps(embedded: EmbeddedRegistry) -> None:
+    """Names in tuples, atoms that it changes, one for JSON, and a property that is computed once."""
+    kept = Kept(pets=[Models.Dog(name="a"), Models.Cat(name="b")], by={"d": Kept.Dog(name="E")})
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, HOUSE)
+        (data,) = await written(serializer, kept)
+        assert _with_names(HOUSE, data) == {
+            "pets": [("some.space.Dog", {"name": "a"}), ("Cat", {"name": "b"})],
+            "best": ("some.space.Dog", {"name": "c"}),
+            "by": {"d": ("some.space.Dog", {"name": "e"})},
+        }
+
+
+async def test_an_object_that_does_not_fit_the_record_of_its_class(embedded: EmbeddedRegistry) -> None:
+    """It is refused. It was written as another type of the union, which it fits."""
+    kinds = [CAT, record("int", "Dog"), {"type": "map", "values": "double"}]
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, kinds)
+        await serializer.warm("t")
+        dog = dataclasses.make_dataclass("Dog", ["f"])
+        with pytest.raises(ValueError, match="does not fit the record with the name of its class, Dog"):
+            serializer.serialize("t", None, dog(2.5))
 
 
 async def test_a_class_outside_of_unions(embedded: EmbeddedRegistry) -> None:

@@ -22,6 +22,7 @@ from fastavro.validation import ValidationError, validate
 from aioproducer.registry.formats.avro_losses import Places, may_lose
 from aioproducer.registry.formats.avro_rules import Rule
 from aioproducer.registry.formats.avro_schemas import AvroSchema
+from aioproducer.registry.formats.pydantic_classes import Named, Unnamed
 
 __all__ = ["Branch", "rule_of_union"]
 
@@ -164,8 +165,8 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
                 f"the type {taken.type} of the union would change this {kind.__name__}, and {better.type} holds it: "
                 f"give a tuple of the name and the value, ({better.name!r}, ...)"
             )
-        if taken.type in _OF_MAPPINGS and isinstance(data, Mapping) and taken.may_lose(data):
-            _check_losses(taken, taking[dict], data, strict=strict)
+        if taken.type in _OF_MAPPINGS and isinstance(data, Mapping):
+            _check_mapping(taken, taking[dict], data, strict=strict)
         taken.check(data)
 
     return Rule(check)
@@ -249,6 +250,33 @@ def _better(taken: Branch, branches: Sequence[Branch], data: Any) -> Branch | No
     return None
 
 
+def _check_mapping(taken: Branch, others: Sequence[Branch], data: Mapping[Any, Any], *, strict: bool) -> None:
+    if type(data) is Unnamed:
+        _check_class(taken, others, data, strict=strict)
+    elif type(data) is Named and taken.type == "map" and any(each.name == data.name for each in others):
+        raise ValueError(f"this object does not fit the record with the name of its class, {data.name}")
+    if taken.may_lose(data):
+        _check_losses(taken, others, data, strict=strict)
+
+
+def _check_class(taken: Branch, others: Sequence[Branch], data: Mapping[Any, Any], *, strict: bool) -> None:
+    """Refuse an object whose class is not known where two records have its fields."""
+    keys = data.keys()
+    for other in others:
+        if (
+            other is not taken
+            and other.type in _RECORDS
+            and len(keys & other.fields) == len(keys & taken.fields)
+            and (other.fields <= keys or not taken.fields <= keys)
+            and _fits(other, data, strict=strict)
+        ):
+            raise ValueError(
+                f"{taken.name} and {other.name} have the fields of this object, and pydantic does not tell its class: "
+                f"let the serializer of the program return a tuple of the name and the object, ({other.name!r}, ...), "
+                "or annotate the computed field with the class"
+            )
+
+
 def _check_losses(taken: Branch, others: Sequence[Branch], data: Any, *, strict: bool) -> None:
     """Refuse a mapping of which a part is left out where another type has a place for it, or of which nothing is left.
 
@@ -269,7 +297,8 @@ def _check_losses(taken: Branch, others: Sequence[Branch], data: Any, *, strict:
                     f"{taken.name} would leave out a part of this mapping, for which {other.name} has a place"
                     f"{_unfit(other, data, strict=strict)}: give a tuple of the name and the value, ({other.name!r}, ...)"
                 )
-    if data and taken.type != "map" and taken.fields.isdisjoint(data):
+    has_values = any(each is not None for each in data.values())
+    if has_values and taken.type != "map" and taken.fields.isdisjoint(data):
         # All fields of the record have defaults, or may be null.
         raise ValueError("no record of the union has a field of this mapping")
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from aioproducer.registry.formats.pydantic_classes import Classes, Named, Unnamed
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -25,8 +27,6 @@ Convert: TypeAlias = Callable[[Any], Any]
 _ATOMS: Final = (str, bytes, bytearray, memoryview, int, float, bool, type(None))
 _TIMES: Final = (datetime.datetime, datetime.date, datetime.time)
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
-# Where fastavro looks for the record of a union that a mapping is for.
-_TYPE: Final = "-type"
 
 
 class Plain:
@@ -41,7 +41,12 @@ class Plain:
         self._json = json
         self._again = again
         self._names = names
-        self._by_class: dict[type, Convert] = dict.fromkeys(_ATOMS, _same)
+        self._classes = Classes(names)
+        self._by_class: dict[type, Convert] = {
+            **dict.fromkeys(_ATOMS, _same),
+            Named: lambda data: Named(self._of_mapping(data), data.name),
+            Unnamed: lambda data: Unnamed(self._of_mapping(data)),
+        }
 
     def __call__(self, data: Any) -> Any:
         """The object in plain form, with all that it has in it."""
@@ -89,7 +94,7 @@ class Plain:
 
         def convert(data: Any) -> Any:
             made = self(data.model_dump(mode=mode, by_alias=True))
-            return self._with_names(made, data) if self._names else made
+            return self._classes.mark(made, data) if self._names else made
 
         return convert
 
@@ -101,25 +106,9 @@ class Plain:
         # One of pydantic is converted by itself, as its models are.
         def convert(data: Any) -> Any:
             made = self(serializer.to_python(data, mode=mode, by_alias=True))
-            return self._with_names(made, data) if self._names else made
+            return self._classes.mark(made, data) if self._names else made
 
         return convert
-
-    def _with_names(self, made: Any, data: Any) -> Any:
-        """What pydantic has made of an object, or of a part of it, marked with the classes that it has left out."""
-        if isinstance(made, list) and isinstance(data, list | tuple | deque) and len(made) == len(data):
-            return [self._with_names(each, of) for each, of in zip(made, data, strict=True)]
-        if getattr(type(data), "__pydantic_root_model__", False):
-            made = self._with_names(made, data.root)
-        elif type(made) is dict:
-            is_mapping = isinstance(data, Mapping)
-            for key, attribute in () if is_mapping else _attributes(data):
-                if isinstance(made.get(key), dict | list):
-                    made[key] = self._with_names(made[key], getattr(data, attribute))
-            for key in made.keys() & data.keys() if is_mapping else ():
-                made[key] = self._with_names(made[key], data[key])
-        name = None if isinstance(data, Mapping) else self._names.get(type(data).__name__)
-        return made if name is None or type(made) is not dict else _Named(made, name)
 
     def _of_struct(self, kind: Any) -> Convert:
         """The conversion of a Struct: without fields that are UNSET, and in JSON with its tag, as msgspec encodes it."""
@@ -173,47 +162,12 @@ class Plain:
         return str if issubclass(kind, uuid.UUID | decimal.Decimal) else _same
 
 
-class _Named(dict[str, Any]):
-    """The fields of a record with its name, where fastavro looks for it. It is no field: `strict` would refuse it."""
-
-    __slots__ = ("_name",)
-
-    def __init__(self, fields: Mapping[str, Any], name: str) -> None:
-        super().__init__(fields)
-        self._name = name
-
-    def __contains__(self, key: object) -> bool:
-        return key == _TYPE or super().__contains__(key)
-
-    def __getitem__(self, key: str) -> Any:
-        return self._name if key == _TYPE else super().__getitem__(key)
-
-
 def _named(convert: Convert, name: str) -> Convert:
     def named(data: Any) -> Any:
         made = convert(data)
-        return _Named(made, name) if type(made) is dict else made
+        return Named(made, name) if type(made) is dict else made
 
     return named
-
-
-def _attributes(data: Any) -> Iterator[tuple[str, str]]:
-    """The keys and the attributes of an object that pydantic has converted: fields, computed fields, and extra ones."""
-    kind: Any = type(data)
-    described = getattr(kind, "__pydantic_fields__", None) or getattr(kind, "model_fields", None)
-    if described is None:
-        described = (
-            {}
-            if not dataclasses.is_dataclass(kind)
-            else dict.fromkeys(each.name for each in dataclasses.fields(kind))
-        )
-    for name, field in described.items():
-        yield getattr(field, "serialization_alias", None) or name, name
-    decorators = getattr(kind, "__pydantic_decorators__", None)
-    for name, each in {} if decorators is None else decorators.computed_fields.items():
-        yield each.info.alias or name, name
-    for name in getattr(data, "__pydantic_extra__", None) or ():
-        yield name, name
 
 
 def _serializer_of(kind: Any) -> Any:
