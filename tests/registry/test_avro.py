@@ -416,6 +416,30 @@ CUSTOM: list[tuple[Any, Any, Any]] = [
 ]
 
 
+MADE: list[tuple[Any, Any]] = [
+    ({"type": "long", "logicalType": "kept"}, 3.7),
+    (["null", {"type": "long", "logicalType": "kept"}], 3.7),
+    ({"type": "array", "items": "boolean", "logicalType": "kept"}, [None]),
+    ({"type": "map", "values": "long", "logicalType": "kept"}, {"a": 3.7}),
+    ({**record_of("M", "long"), "logicalType": "kept"}, {"f": 3.7}),
+    ({"type": "long", "logicalType": "timestamp-nanos"}, 3.7),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), MADE, ids=str)
+async def test_what_a_logical_type_of_the_program_makes(
+    kind: Any, value: Any, embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value that is still none of the type below is refused. 3.7 was written as 3, and None as False."""
+    for name in ("long", "array", "map", "record"):
+        monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, f"{name}-kept", lambda data, schema: data)
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, record_of("R", kind))
+        await serializer.warm("t")
+        with pytest.raises((TypeError, ValueError), match="on field f"):
+            serializer.serialize("t", None, {"f": value})
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "read"), CUSTOM, ids=["alone", "optional", "union", "array", "record"]
 )

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from aioproducer.registry.formats.avro_rules import PRIMITIVES, Check, Rule, is_custom, rule_of
+from aioproducer.registry.formats.avro_rules import (
+    PRIMITIVES,
+    Check,
+    Rule,
+    is_custom,
+    rule_of,
+    rule_of_custom,
+)
 from aioproducer.registry.formats.avro_schemas import AvroSchema
 from aioproducer.registry.formats.avro_unions import Branch, rule_of_union
 
@@ -41,8 +48,10 @@ class _Rules:
         if isinstance(schema, str) and schema not in PRIMITIVES:
             schema = self._schema.named[schema]
         kind = schema["type"] if isinstance(schema, dict) else schema
-        if is_custom(kind, schema):
-            return None
+        rule = self._of_kind(kind, schema)
+        return rule_of_custom(kind, schema, rule) if rule is not None and is_custom(kind, schema) else rule
+
+    def _of_kind(self, kind: str, schema: Any) -> Rule | None:
         if kind in _RECORDS:
             return self._record(schema["name"], schema["fields"])
         if kind == "array":

@@ -15,7 +15,7 @@ from fastavro.write import LOGICAL_WRITERS
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.formats.floats import is_rounded_to_infinity
 
-__all__ = ["PRIMITIVES", "Check", "Rule", "is_custom", "rule_of"]
+__all__ = ["PRIMITIVES", "Check", "Rule", "is_custom", "rule_of", "rule_of_custom"]
 
 Check: TypeAlias = Callable[[Any], None]
 """Raises for a value that would be read as another one."""
@@ -49,6 +49,18 @@ def is_custom(kind: str, schema: Any) -> bool:
     logical = schema.get("logicalType") if isinstance(schema, dict) else None
     is_known = logical == "decimal" or (kind, str(logical)) in _LOGICAL
     return not is_known and f"{kind}-{logical}" in LOGICAL_WRITERS
+
+
+def rule_of_custom(kind: str, schema: Any, rule: Rule) -> Rule:
+    """The rule of a logical type of the program: what its function makes is looked at as a value of the type below it."""
+    name, fits, check_made = f"{kind}-{schema['logicalType']}", rule.fits, rule.check
+
+    def check(data: Any) -> None:
+        made = LOGICAL_WRITERS[name](data, schema)
+        if type(made) is not fits:
+            check_made(made)
+
+    return Rule(check)
 
 
 def rule_of(kind: str, schema: Any) -> Rule | None:

@@ -285,22 +285,29 @@ def _check_losses(taken: Branch, others: Sequence[Branch], data: Any, *, strict:
     if "-type" in data:
         return
     without = data.keys() - taken.fields
-    has_place = taken.is_deep or any(each.may_take(without) for each in others)
-    places = Places(taken.whole)
-    lost = places.lost(taken.schema, data) if has_place else 0
-    if lost:
-        given = taken.held(data)
-        rivals = [each for each in others if each is not taken and each.held(data) >= max(given, 1)]
-        for other in sorted(rivals, key=lambda each: each.held(data), reverse=True):
-            if other.held(data) > given or places.lost(other.schema, data) < lost:
-                raise ValueError(
-                    f"{taken.name} would leave out a part of this mapping, for which {other.name} has a place"
-                    f"{_unfit(other, data, strict=strict)}: give a tuple of the name and the value, ({other.name!r}, ...)"
-                )
+    if taken.is_deep or any(each.may_take(without) for each in others):
+        _compare(taken, others, data, strict=strict)
     has_values = any(each is not None for each in data.values())
     if has_values and taken.type != "map" and taken.fields.isdisjoint(data):
         # All fields of the record have defaults, or may be null.
         raise ValueError("no record of the union has a field of this mapping")
+
+
+def _compare(taken: Branch, others: Sequence[Branch], data: Mapping[Any, Any], *, strict: bool) -> None:
+    given = taken.held(data)
+    rivals = [each for each in others if each is not taken and each.held(data) >= max(given, 1)]
+    if not rivals:
+        return
+    places = Places(taken.whole)
+    lost = places.lost(taken.schema, data)
+    if not lost:
+        return
+    for other in sorted(rivals, key=lambda each: each.held(data), reverse=True):
+        if other.held(data) > given or places.lost(other.schema, data) < lost:
+            raise ValueError(
+                f"{taken.name} would leave out a part of this mapping, for which {other.name} has a place"
+                f"{_unfit(other, data, strict=strict)}: give a tuple of the name and the value, ({other.name!r}, ...)"
+            )
 
 
 def _unfit(branch: Branch, data: Any, *, strict: bool) -> str:

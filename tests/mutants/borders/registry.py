@@ -187,10 +187,18 @@ REGISTRY: Final = (
     _mutant(
         "custom-type-has-the-rules-of-its-base",
         "registry/formats/avro_checks.py",
-        "        if is_custom(kind, schema):\n",
-        "        if False:\n",
+        "rule is not None and is_custom(kind, schema)",
+        "False",
         "A program that has its own logical types in fastavro cannot send their values.",
         "tests/registry/test_avro.py::test_logical_types_of_the_program",
+    ),
+    _mutant(
+        "what-a-custom-type-makes-is-not-checked",
+        "registry/formats/avro_rules.py",
+        "            check_made(made)\n",
+        "            pass\n",
+        "A logical type of the program for amounts leaves numbers as they are: 3.7 is written as 3.",
+        "tests/registry/test_avro.py::test_what_a_logical_type_of_the_program_makes",
     ),
     _mutant(
         "decimal-of-a-mapping-is-refused",
