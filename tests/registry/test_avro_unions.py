@@ -247,6 +247,11 @@ WRONG: list[tuple[Any, Any, str]] = [
     ),
     (ORDERS, {"id": 1, "at": 3.0}, r"Noted would leave out .* if it has status: give .*, \('Paid', ...\)"),
     (ORDERS, {"id": 1, "sum": 3.0}, r"if Sold\.sum has its type: give .*, \('Sold', ...\)"),
+    (
+        ["null", ORDERS[0], record("Gone", id="int", why=["null", "string"], by=["null", "string"])],
+        {"id": 1, "note": "x", "why": None, "by": None},
+        r"Gone would leave out .*, \('Noted', ...\)",
+    ),
     (DEEP, {"id": 1, "of": [{"by": 3.0}]}, r"B would leave out .*, \('A', ...\)"),
     (DEEP, {"id": 1, "of": ({"by": 3.0},)}, r"B would leave out .*, \('A', ...\)"),
     (DEEP, {"id": 1, "of": [{"by": 3.0, "kind": "Pen"}]}, r"B would leave out .*, \('A', ...\)"),
@@ -265,6 +270,7 @@ async def test_what_no_type_holds(union: Any, value: Any, words: str, embedded: 
             serializer.serialize("t", None, {"f": value})
 
 
+TWINS = [record("First", f="int"), record("Other", f="int")]
 RIGHT: list[tuple[Any, Any, Any]] = [
     (["null", "float", "string"], 1.5, 1.5),
     (["null", "float", "double"], 1e300, 1e300),
@@ -296,6 +302,7 @@ RIGHT: list[tuple[Any, Any, Any]] = [
     (["null", CAT, OWL], {"born": DAY, "weight": 1.5}, {"born": DAY, "weight": 1.5}),
     (["null", CAT, OWL], {}, {"at": None}),
     (LETTERS, {"f": 1e39, "g": 1}, {"f": 1e39, "g": 1}),
+    (TWINS, {"f": 1}, {"f": 1}),
     (["null", OWL, table("int")], {"at": 5, "in": 6}, {"at": 5, "in": 6}),
 ]
 
@@ -337,6 +344,7 @@ LEFT_OUT: list[tuple[Any, Any, Any]] = [
         {"a": "x", "b": Status.PAID},
         {"a": "x", "b": "paid"},
     ),
+    ([table("string"), TEXTS[0]], {"id": "x", "by": Status.PAID}, {"id": "x", "by": "paid"}),
     (TEXTS, {"id": "x", "status": Status.PAID}, {"id": "x", "status": "paid"}),
     ([table(PEN), record("R2", a=["null", INK])], {"a": Pen(2)}, {"a": {"by": 2}}),
     (DEEP, {"id": 1, "of": (Pen(2), {"by": Amount.TWO})}, {"id": 1, "of": [{"by": 2}, {"by": 2}]}),

@@ -217,6 +217,10 @@ def _tried(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | N
 
 def _taken(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | None:
     """The type that fastavro takes for a value without a name."""
+    if type(data) is dict and all(each.type == "record" for each in branches):
+        # The first of those with the most of the fields: mostly, one of them is looked at.
+        branches = sorted(branches, key=lambda each: len(each.fields.intersection(data)), reverse=True)
+        return next((each for each in branches if _fits(each, data, strict=strict)), None)
     found: Branch | None = None
     most = -1
     for branch in branches:

@@ -59,8 +59,8 @@ REGISTRY: Final = (
     _mutant(
         "first-record-of-a-union",
         "registry/formats/avro_unions.py",
-        "                if fields > most:\n",
-        "                if found is None:\n",
+        "len(each.fields.intersection(data)), reverse=True)",
+        "0)",
         "A record is checked with the types of another one, and becomes a dead letter.",
         f"{_UNIONS}::test_what_a_type_holds",
     ),
