@@ -1,6 +1,6 @@
 """The classes of the objects in what pydantic has made: it makes mappings that do not tell them.
 
-The parts of an object are found by the keys of its fields. What a serializer of the program returns is not: it may sort, leave
+The parts of an object are found by the keys of its fields. The result of a serializer of the program is not: it may sort, leave
 out or replace. Then the class is not known.
 """
 
@@ -68,7 +68,7 @@ class Classes:
         self._fields: dict[type, _Fields] = {}
 
     def mark(self, made: Any, data: Any) -> Any:
-        """What was made of an object, or of a part of it."""
+        """The result of an object, or of a part of it."""
         kind = type(data)
         if getattr(kind, "__pydantic_root_model__", False):
             fields = self._of(kind)
@@ -108,7 +108,7 @@ class Classes:
                 made[key] = self._by_type(part, kind) if known is None else self.mark(part, known)
 
     def _by_type(self, made: Any, kind: Any) -> Any:
-        """What was made of an object of an annotated type."""
+        """The result of an object of an annotated type."""
         given = [each for each in typing.get_args(kind) if each not in (type(None), ...)]
         origin = typing.get_origin(kind)
         if (origin is typing.Union or origin is types.UnionType) and len(given) == 1:
@@ -184,7 +184,7 @@ def _has_serializer(annotations: tuple[Any, ...]) -> bool:
 
 
 def _is_of(made: Any, data: Any, attribute: str) -> bool:
-    """Whether what was made of an attribute may be its value: an atom stays as it is."""
+    """Whether the result of an attribute may be its value: an atom stays as it is."""
     if type(made) not in _ATOMS:
         return True
     value = getattr(data, attribute, made)
