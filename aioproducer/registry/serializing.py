@@ -282,32 +282,41 @@ class _Prepared:
     that come for the first time cannot be told from the others. Those whose call was cancelled never come.
     """
 
-    __slots__ = ("_left",)
+    __slots__ = ("left", "taken")
 
     def __init__(self) -> None:
-        self._left: OrderedDict[int, _Refused] = OrderedDict()
+        self.left: OrderedDict[int, _Refused] = OrderedDict()
+        self.taken: OrderedDict[int, _Refused] = OrderedDict()
 
     def add(self, refused: Iterable[Any]) -> None:
         """Take each of these objects once, in any case."""
-        left, now = self._left, time.monotonic()
+        left, now = self.left, time.monotonic()
         for data in refused:
             known = left.pop(id(data), None)
             left[id(data)] = _Refused(data, 1 if known is None else known.count + 1, now)
         while left and (len(left) > _MOST_REFUSED or next(iter(left.values())).at < now - _KEPT):
             left.popitem(last=False)
+        self._forget(now)
 
     def take(self, data: Any) -> bool:
         """Whether it has been refused before: then it is taken now."""
-        known = self._left.get(id(data))
+        now = time.monotonic()
+        self._forget(now)
+        known = self.left.get(id(data))
         if known is None:
-            return False
+            return id(data) in self.taken
         known.count -= 1
         if known.count <= 0:
-            if time.monotonic() < known.at + _FOR_ALL:
-                known.count = 1
-            else:
-                del self._left[id(data)]
+            del self.left[id(data)]
+            if now < known.at + _FOR_ALL:
+                self.taken[id(data)] = known
         return True
+
+    def _forget(self, now: float) -> None:
+        """Those that have been taken as often as they were refused are kept for others no longer than a second."""
+        taken = self.taken
+        while taken and next(iter(taken.values())).at <= now - _FOR_ALL:
+            taken.popitem(last=False)
 
 
 class _Following:
@@ -333,10 +342,12 @@ class _Following:
         self.prepared = _Prepared()
 
     def __call__(self, data: Any) -> Any:
+        prepared = self.prepared
+        is_prepared = bool(prepared.left or prepared.taken) and prepared.take(data)
         if time.monotonic() >= self._look_at:
             if self._registry.serving(self._subject) == self._latest:
                 self._look_at = time.monotonic() + self._pause
-            elif not self.prepared.take(data):
+            elif not is_prepared:
                 raise self._refusal(data)
         return self._write(data)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import gc
 import json
 import math
+import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -369,6 +372,36 @@ async def test_an_object_that_several_tasks_send(
         await serializer.prepare("a", None, shared)
         for _ in range(2):
             assert serializer.serialize("a", None, shared) == b"\0\0\0\0\1\2"
+
+
+class Noted(dict[str, int]):
+    """A mapping to which a weak reference may be had."""
+
+
+@pytest.mark.parametrize("pause", [0.0, 60.0])
+async def test_objects_that_were_taken_are_not_kept(
+    pause: float, embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay for a second for other tasks, whether another look at the latest version is due or not."""
+    async with Registry(embedded.url, latest_ttl=0.0) as registry:
+        await registry.register("a-value", Schema(schema("n")))
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, use_latest=True)
+        objects = [Noted(n=each) for each in range(3)]
+        kept = [weakref.ref(each) for each in objects]
+        for each in objects:
+            # A frame of the error has the object.
+            with contextlib.suppress(NotPrepared):
+                serializer.serialize("a", None, each)
+        registry.latest_ttl = pause
+        await serializer.prepare("a", None, objects[0])
+        for each in objects:
+            assert serializer.serialize("a", None, each) is not None
+        monkeypatch.setattr("aioproducer.registry.serializing._FOR_ALL", 0.0)
+        await serializer.prepare("a", None, {"n": 4})
+        objects.clear()
+        del each
+        gc.collect()
+        assert [each() for each in kept] == [None] * 3
 
 
 async def test_objects_of_cancelled_calls(

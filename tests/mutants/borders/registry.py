@@ -153,6 +153,14 @@ REGISTRY: Final = (
         f"{_PRODUCERS}::test_an_object_that_several_tasks_send",
     ),
     _mutant(
+        "prepared-objects-stay-in-memory",
+        "registry/serializing.py",
+        "        while taken and next(iter(taken.values())).at <= now - _FOR_ALL:\n",
+        "        while taken and next(iter(taken.values())).at <= now - _KEPT:\n",
+        "latest_ttl=0: all records of the last minutes stay in memory.",
+        f"{_PRODUCERS}::test_objects_that_were_taken_are_not_kept",
+    ),
+    _mutant(
         "class-in-a-computed-field",
         "registry/formats/pydantic_classes.py",
         "return self._named(_parts_unnamed(made), kind)\n\n    def _named",
