@@ -172,6 +172,19 @@ def test_a_soak_that_holds_still_is_well() -> None:
     assert report_of(readings).problems() == []
 
 
+def test_steps_of_the_allocator_at_a_low_rate_are_no_leak() -> None:
+    """Two steps of a megabyte in the second half of ten minutes, while 1,500 records a second have a bound of 5 MB/h."""
+    readings = [quiet(rss=(50 + (index > 35) + (index > 50)) * MEGABYTE) for index in range(60)]
+    report = report_of(readings)
+    for name in report.outcomes:
+        report.outcomes[name] //= 3
+    report.judged, report.least_rate = report.outcomes.total(), 0
+    found = report.slope
+    assert found is not None
+    assert found.clearly_above(report.bound)
+    assert report.problems() == []
+
+
 def test_a_pointer_kept_of_every_record_is_seen() -> None:
     """Eight bytes of each of 5,000 records a second, in ten minutes: the slope is clearly above its bound."""
     leak = [quiet(rss=50 * MEGABYTE + int(8 * _RATE * _PERIOD * index)) for index in range(60)]

@@ -26,6 +26,10 @@ class Slope:
         """Is it above the bound even at its lowest likely value?"""
         return self.per_hour - self.uncertainty > bound
 
+    def rise(self, seconds: Sequence[float]) -> float:
+        """The rise from the first of these times to the last."""
+        return self.per_hour * (seconds[-1] - seconds[0]) / 3600
+
 
 def second_half(row: Sequence[float]) -> Sequence[float]:
     """The values after warming up."""
