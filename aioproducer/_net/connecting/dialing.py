@@ -119,7 +119,11 @@ class _Dial:
 
     def __init__(self, attempts: Attempts, limit: float, tried_last: dict[str, None]) -> None:
         self._attempts = attempts
-        self._limit = limit
+        # Seconds for the rest of the addresses, of which there are so many.
+        self._left = limit
+        self._remaining = 0
+        self._share = 0.0
+        self._began = math.inf
         self._tried_last = tried_last
         self._failures: list[tuple[str, Exception]] = []
         # The attempts that go on.
@@ -128,17 +132,26 @@ class _Dial:
     async def connection(self) -> Connection:
         """The connection of the first address that gives one."""
         endpoint, loop = self._attempts.endpoint, asyncio.get_running_loop()
-        deadline = loop.time() + self._limit
-        found = await resolve(endpoint, self._limit, self._attempts.network)
+        deadline = loop.time() + self._left
+        found = await resolve(endpoint, self._left, self._attempts.network)
         addresses = _in_order(found, self._tried_last)
-        share = max(0.0, deadline - loop.time()) / len(addresses)
-        attempts = [partial(self._attempt, address, share) for address in addresses]
+        self._left, self._remaining = deadline - loop.time(), len(addresses)
+        attempts = [partial(self._attempt, address) for address in addresses]
         made = await first_success(attempts, self._failed, Connection.close)
         if made is None:
             raise _failed(endpoint.name, self._failures) from self._failures[-1][1]
         return made
 
-    async def _attempt(self, address: str, share: float) -> Connection:
+    def _next_share(self) -> float:
+        """The seconds of the next address: an even share of what those before it have left of theirs."""
+        now = asyncio.get_running_loop().time()
+        self._left -= max(0.0, min(self._share, now - self._began))
+        self._share, self._began = max(0.0, self._left) / self._remaining, now
+        self._remaining -= 1
+        return self._share
+
+    async def _attempt(self, address: str) -> Connection:
+        share = self._next_share()
         for silent in self._under_way:
             self._try_last(silent)
         self._under_way.append(address)

@@ -990,6 +990,14 @@ SECURITY: Final = (
         "tests/connection/test_beside.py",
     ),
     _mutant(
+        "shares-of-addresses-that-failed-are-lost",
+        "_net/connecting/dialing.py",
+        "self._left -= max(0.0, min(self._share, now - self._began))",
+        "self._left -= self._share",
+        "One of two addresses refuses at once: the other one, which is far away, has half of the time.",
+        "tests/simulation/lives/test_slow_authentications.py::test_an_address_that_fails_leaves_its_time_to_the_next_one",
+    ),
+    _mutant(
         "one-refusal-stops-all-metrics",
         "_net/connecting/addresses.py",
         "        self._accepted_at = self._loop.time()\n",

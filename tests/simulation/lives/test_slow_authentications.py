@@ -77,6 +77,27 @@ def test_a_broker_with_a_slow_directory(addresses: int, takes: float) -> None:
     simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0))
 
 
+def test_an_address_that_fails_leaves_its_time_to_the_next_one() -> None:
+    """One address refuses at once, and the other takes most of the time that there is for both."""
+
+    async def play(world: World) -> None:
+        connect = world.network.connect
+
+        async def far(factory: Callable[[], Any], host: str, port: int) -> Any:
+            if host == "127.0.0.1":
+                raise ConnectionRefusedError(111, "Connection refused")
+            await asyncio.sleep(7.0)
+            return await connect(factory, host, port)
+
+        world.network.connect = far  # type: ignore[method-assign]
+        advertise(world, dict.fromkeys((1, 2, 3), "127.0.0.2"))
+        assert await first_record(world, 2) < 2 * 7.0 + 1.0
+        world.network.connect = connect  # type: ignore[method-assign]
+        world.kafka.faults.heal()
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0))
+
+
 @pytest.mark.parametrize(("addresses", "silent"), [(2, 1), (3, 2), (6, 3), (6, 5)])
 @pytest.mark.parametrize("is_transactional", [False, True])
 def test_hosts_with_addresses_that_do_not_answer(
