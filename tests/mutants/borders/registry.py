@@ -90,11 +90,19 @@ REGISTRY: Final = (
     ),
     _mutant(
         "row-with-columns-of-other-records",
+        "registry/formats/avro_losses.py",
+        '            if each is None or key == "-type":\n',
+        '            if key == "-type":\n',
+        "The row of a table with columns for several records, which are None for all but one, becomes a dead letter.",
+        f"{_UNIONS}::test_a_part_that_would_be_left_out",
+    ),
+    _mutant(
+        "row-with-the-most-columns",
         "registry/formats/avro_unions.py",
         "data[key] is not None for key in keys",
         "1 for key in keys",
-        "The row of a table with columns for several records, which are None for all but one, becomes a dead letter.",
-        f"{_UNIONS}::test_a_part_that_would_be_left_out",
+        "The row of a table is written as the record with the most of its columns, which are None, and its text is lost.",
+        f"{_UNIONS}::test_what_no_type_holds",
     ),
     _mutant(
         "parts-in-a-tuple",
