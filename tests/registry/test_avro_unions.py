@@ -358,7 +358,11 @@ LEFT_OUT: list[tuple[Any, Any, Any]] = [
     (CARDS, {"id": "1", "pan": "x", "iban": None, "bic": None}, {"id": "1", "pan": "x"}),
     (ORDERS, {"id": 1, "note": None, "sum": None, "status": None}, {"id": 1, "note": None}),
     (["null", OWL, record("Hen", by=["null", "int"])], {"of": None}, {"at": None}),
-    ([record("A", of=PEN), record("B", of=INK)], {"of": {"by": 2, "of": None}}, {"of": {"by": 2}}),
+    (
+        [record("A", of=PEN), record("B", of=record("Oil", of=["null", "int"], at=["null", "int"]))],
+        {"of": {"by": 2, "of": None, "at": None}},
+        {"of": {"by": 2}},
+    ),
     # With a name of a record or a type, and with keys that no record has.
     (ORDERS, ("Noted", {"id": 1, "status": "gone"}), {"id": 1, "note": None}),
     (ORDERS, {"-type": "Noted", "id": 1, "status": "gone"}, {"id": 1, "note": None}),
