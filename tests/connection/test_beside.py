@@ -8,21 +8,16 @@ from functools import partial
 
 import pytest
 
-from aioproducer._net.connecting import beside
 from aioproducer._net.connecting.beside import first_success
 
 Attempt = Callable[[], Awaitable[str]]
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "_PATIENCE", 0.01)
-
-
 class Attempts:
     """Attempts that end when the test says so; the names of those that have begun, and what became of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, setup_timeout: float = 0.01) -> None:
+        self._setup_timeout = setup_timeout
         self.begun: list[str] = []
         self.failures: list[str] = []
         self.discarded: list[str | None] = []
@@ -46,7 +41,10 @@ class Attempts:
         self.failures.append(str(error))
 
     def run(self, *names: str) -> asyncio.Task[str | None]:
-        return asyncio.ensure_future(first_success(map(self, names), self.failed, self.discarded.append))
+        attempts = map(self, names)
+        return asyncio.ensure_future(
+            first_success(attempts, self._setup_timeout, self.failed, self.discarded.append)
+        )
 
     async def until(self, *begun: str) -> None:
         async with asyncio.timeout(10):
@@ -64,10 +62,9 @@ async def test_the_next_one_begins_beside_one_that_takes_long() -> None:
     assert (attempts.failures, attempts.discarded) == ([], [])
 
 
-async def test_the_next_one_begins_at_once_where_one_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any patience being over."""
-    monkeypatch.setattr(beside, "_PATIENCE", 1_000.0)
-    attempts = Attempts()
+async def test_the_next_one_begins_at_once_where_one_has_failed() -> None:
+    """Without the time of the first one being over."""
+    attempts = Attempts(setup_timeout=1_000.0)
     found = attempts.run("a", "b")
     await attempts.until("a")
     attempts.fail("a")
@@ -103,7 +100,9 @@ async def test_an_error_that_ends_all() -> None:
         raise error
 
     names = ["a", "b", "c"]
-    found = asyncio.ensure_future(first_success(map(attempts, names), failed, attempts.discarded.append))
+    found = asyncio.ensure_future(
+        first_success(map(attempts, names), 0.01, failed, attempts.discarded.append)
+    )
     await attempts.until("a", "b")
     attempts.fail("b")
     with pytest.raises(OSError, match="b"):

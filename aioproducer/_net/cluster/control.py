@@ -245,7 +245,8 @@ class Control:
             told = told if isinstance(told, FINAL) else error
 
         attempts = [partial(attempt, endpoint) for endpoint in candidates]
-        found = await first_success(attempts, failed, _leave)
+        setup_timeout = self.session.config.socket_connection_setup_timeout_ms / 1000
+        found = await first_success(attempts, setup_timeout, failed, _leave)
         if found is None:
             raise told
         return found

@@ -18,13 +18,14 @@ _PATIENCE: Final = 3.0
 
 async def first_success(
     attempts: Iterable[Callable[[], Awaitable[T]]],
+    setup_timeout: float,
     failed: Callable[[Exception], None],
     discard: Callable[[T], None],
 ) -> T | None:
     """The result of the first attempt that succeeds; None if none does.
 
-    The next attempt begins when one has failed, or after some seconds, beside those that go on. `failed` gets each error, and
-    may raise one that ends all. Attempts that go on behind a success are cancelled; `discard` gets what they give all the same.
+    The next attempt begins when one has failed, or after three seconds, or `setup_timeout` if that is less, beside those that go
+    on. `failed` gets each error, and may raise one that ends all. Attempts that go on behind a success are cancelled; `discard` gets what they give all the same.
     """
     running: set[asyncio.Task[T]] = set()
     waiting = list(attempts)
@@ -35,7 +36,7 @@ async def first_success(
             seconds = None
             if waiting:
                 running.add(asyncio.ensure_future(_made(waiting.pop(0))))
-                seconds = _PATIENCE if waiting else None
+                seconds = min(_PATIENCE, setup_timeout) if waiting else None
             done, running = await asyncio.wait(running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             results = [task.result() for task in done if task.exception() is None]
             if results:

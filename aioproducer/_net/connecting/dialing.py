@@ -137,7 +137,7 @@ class _Dial:
         addresses = _in_order(found, self._tried_last)
         self._left, self._remaining = deadline - loop.time(), len(addresses)
         attempts = [partial(self._attempt, address) for address in addresses]
-        made = await first_success(attempts, self._failed, Connection.close)
+        made = await first_success(attempts, self._left, self._failed, Connection.close)
         if made is None:
             raise _failed(endpoint.name, self._failures) from self._failures[-1][1]
         return made

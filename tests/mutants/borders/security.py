@@ -968,7 +968,7 @@ SECURITY: Final = (
     _mutant(
         "addresses-one-after-the-other",
         "_net/connecting/beside.py",
-        "seconds = _PATIENCE if waiting else None",
+        "seconds = min(_PATIENCE, setup_timeout) if waiting else None",
         "seconds = None",
         "One address of a host, or one broker, never answers an authentication: the others are tried 30 seconds later.",
         "tests/simulation/lives/test_slow_authentications.py::test_hosts_with_addresses_that_do_not_answer",
@@ -996,6 +996,14 @@ SECURITY: Final = (
         "self._left -= self._share",
         "One of two addresses refuses at once: the other one, which is far away, has half of the time.",
         "tests/simulation/lives/test_slow_authentications.py::test_an_address_that_fails_leaves_its_time_to_the_next_one",
+    ),
+    _mutant(
+        "short-setup-timeout-does-not-count",
+        "_net/connecting/beside.py",
+        "min(_PATIENCE, setup_timeout) if waiting",
+        "_PATIENCE if waiting",
+        "A program whose setup timeout is one second waits three for each address that does not answer.",
+        "tests/simulation/lives/test_slow_authentications.py::test_hosts_with_addresses_that_do_not_answer",
     ),
     _mutant(
         "one-refusal-stops-all-metrics",

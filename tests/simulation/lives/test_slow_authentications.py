@@ -100,8 +100,9 @@ def test_an_address_that_fails_leaves_its_time_to_the_next_one() -> None:
 
 @pytest.mark.parametrize(("addresses", "silent"), [(2, 1), (3, 2), (6, 3), (6, 5)])
 @pytest.mark.parametrize("is_transactional", [False, True])
+@pytest.mark.parametrize("patience", [1.0, 10.0])
 def test_hosts_with_addresses_that_do_not_answer(
-    addresses: int, silent: int, *, is_transactional: bool
+    addresses: int, silent: int, patience: float, *, is_transactional: bool
 ) -> None:
     """A load balancer over several zones, of which some have lost their directory. All connections are lost once."""
 
@@ -110,7 +111,8 @@ def test_hosts_with_addresses_that_do_not_answer(
         world.network.alias.update(dict.fromkeys(names, "127.0.0.1"))
         world.network.names["zones"] = names
         advertise(world, dict.fromkeys((1, 2, 3), "zones"))
-        producer = await clerk(world) if is_transactional else patient_producer(world)
+        limits = {"socket_connection_setup_timeout_ms": int(patience * 1000)}
+        producer = await clerk(world, **limits) if is_transactional else patient_producer(world, **limits)
         if is_transactional:
             await transact(producer)
         else:
@@ -131,7 +133,8 @@ def test_hosts_with_addresses_that_do_not_answer(
             await transact(producer)
         else:
             await asyncio.gather(*await send_to_each(world, producer, range(3)))
-        assert world.now - began < (10.0 if not is_transactional else 20.0) + 3.5 * silent
+        one_after_the_other = 1.3 * min(patience, 3.0) * silent
+        assert world.now - began < (2.0 if is_transactional else 1.0) * one_after_the_other + 2.0
         world.network.connect = connect  # type: ignore[method-assign]
         await producer.flush()
 
