@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import islice
@@ -19,6 +20,7 @@ __all__ = ["Letter", "letter_of", "outcome_of", "shown"]
 PREFIX: Final = "aioproducer."
 MOST_OF_A_VALUE: Final = 65_536
 MOST_OF_AN_ERROR: Final = 2_048
+_MOST_CAUSES: Final = 20
 
 PlainHeaders = list[tuple[str, bytes | None]]
 
@@ -65,8 +67,21 @@ def letter_of(
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """The outcome of a record that failed with this error; an error of another library came before the send."""
-    return error.outcome if isinstance(error, KafkaError) else Outcome.NOT_WRITTEN
+    """The outcome of a record that failed with this error.
+
+    An error of another library came before the send, unless its cause says otherwise: it may be raised from the error of a
+    record, or by a time limit of the program, which has cancelled the wait for the record.
+    """
+    cause: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if isinstance(cause, KafkaError):
+            return cause.outcome
+        if isinstance(cause, asyncio.CancelledError):
+            return Outcome.UNKNOWN
+        if cause is None:
+            break
+        cause = cause.__cause__
+    return Outcome.NOT_WRITTEN
 
 
 def _part(

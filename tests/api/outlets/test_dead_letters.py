@@ -141,6 +141,29 @@ async def test_an_unknown_outcome_is_never_set_aside(kafka: EmbeddedKafka, make:
     assert values(kafka, DEAD) == []
 
 
+async def test_causes_with_an_unknown_outcome(kafka: EmbeddedKafka, make: Make) -> None:
+    """The time limit of the program has cancelled the wait for a record, or an exception of its own is raised from the error."""
+    producer = await warm(make(request_timeout_ms=1_000, delivery_timeout_ms=10_000))
+    letters = DeadLetters(producer, DEAD)
+    kafka.faults.delay(topic="one", times=None)
+    with pytest.raises(DeliveryTimeoutError) as unknown:
+        await producer.send_and_wait("one", b"a", timeout=0.2)
+    with pytest.raises(TimeoutError) as late:
+        async with asyncio.timeout(0.1):
+            await producer.send_and_wait("one", b"a")
+    own = LookupError("could not store it")
+    own.__cause__ = unknown.value
+    for wrong in (late.value, own, asyncio.CancelledError()):
+        with pytest.raises(RecordError, match="may be written"):
+            letters.put(Record("one", b"a"), wrong)
+    kafka.faults.heal()
+    full, circle = LookupError("no room"), ValueError("a circle")
+    full.__cause__ = BufferFullError("full")
+    circle.__cause__ = circle
+    for right in (TimeoutError("the customer was not found in time"), full, circle):
+        await letters.put(Record("one", b"a"), right)
+
+
 async def test_time_outs_are_not_set_aside(kafka: EmbeddedKafka, letters: DeadLetters) -> None:
     """A topic that does not become known is no fault of the record."""
     kafka.faults.delay(api="Metadata", topic="new", times=None)

@@ -14,6 +14,14 @@ _mutant = Kind("outlets")
 
 OUTLETS: Final = (
     _mutant(
+        "cancelled-wait-is-set-aside",
+        "outlets/letters.py",
+        "            return Outcome.UNKNOWN\n",
+        "            return Outcome.NOT_WRITTEN\n",
+        "A program gives up the wait for a record and sets it aside: the record is in its topic and among the dead letters.",
+        f"{_LETTERS}::test_causes_with_an_unknown_outcome",
+    ),
+    _mutant(
         "unknown-record-is-set-aside",
         "outlets/dead_letters.py",
         "        if error.outcome is not Outcome.NOT_WRITTEN:\n            return False\n        if self._when",
