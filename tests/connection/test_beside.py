@@ -37,8 +37,9 @@ class Attempts:
     def fail(self, name: str) -> None:
         self._ends[name].set_exception(OSError(name))
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> bool:
         self.failures.append(str(error))
+        return True
 
     def run(self, *names: str) -> asyncio.Task[str | None]:
         attempts = map(self, names)
@@ -92,20 +93,43 @@ async def test_what_ends_in_the_turn_of_the_end_is_discarded(is_cancelled: bool)
     assert {*kept, *attempts.discarded} == {"a", "b"}
 
 
-async def test_an_error_that_ends_all() -> None:
-    """Those that go on are cancelled, and no further one begins."""
+async def test_an_error_behind_which_no_attempt_begins() -> None:
+    """One that has begun may still succeed; the end is known when it has failed as well."""
+    for name in ("a", "b"):
+        attempts = Attempts()
+        names = ["a", "b", "c"]
+
+        def failed(error: Exception) -> bool:
+            return str(error) != "b"
+
+        found = asyncio.ensure_future(
+            first_success(map(attempts, names), 0.05, failed, attempts.discarded.append)
+        )
+        await attempts.until("a", "b")
+        attempts.fail("b")
+        await asyncio.sleep(0)
+        assert not found.done()
+        if name == "a":
+            attempts.succeed("a")
+        else:
+            attempts.fail("a")
+        assert await found == ("a" if name == "a" else None)
+        assert attempts.begun == ["a", "b"]
+
+
+async def test_an_error_of_the_program() -> None:
+    """It ends all: those that go on are cancelled."""
     attempts = Attempts()
 
-    def failed(error: Exception) -> None:
+    def failed(error: Exception) -> bool:
         raise error
 
     names = ["a", "b", "c"]
     found = asyncio.ensure_future(
-        first_success(map(attempts, names), 0.01, failed, attempts.discarded.append)
+        first_success(map(attempts, names), 0.05, failed, attempts.discarded.append)
     )
     await attempts.until("a", "b")
     attempts.fail("b")
     with pytest.raises(OSError, match="b"):
         await found
-    assert attempts.begun[:2] == ["a", "b"]
     assert attempts.discarded == []

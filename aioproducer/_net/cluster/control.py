@@ -224,14 +224,15 @@ class Control:
 
     async def _dial_one(self, candidates: list[BrokerEndpoint]) -> tuple[BrokerEndpoint, Connection]:
         told: KafkaError = BrokerUnavailableError("the metadata has no broker")
+        refusal: KafkaError | None = None
 
         async def attempt(endpoint: BrokerEndpoint) -> tuple[BrokerEndpoint, Connection]:
             if not self.is_connected:
                 self.history.connecting(address_text(endpoint.host, endpoint.port))
             return endpoint, await self.session.addresses.dial(endpoint)
 
-        def failed(error: Exception) -> None:
-            nonlocal told
+        def failed(error: Exception) -> bool:
+            nonlocal told, refusal
             if not isinstance(error, KafkaError):
                 raise error
             if not self.is_connected:
@@ -240,15 +241,17 @@ class Control:
                 self.session.last_error = error
                 self.contact.failed()
             if is_refused_everywhere(error):
-                raise error
+                refusal = refusal or error
+                return False
             # A refusal says more than a broker that cannot be reached.
             told = told if isinstance(told, FINAL) else error
+            return True
 
         attempts = [partial(attempt, endpoint) for endpoint in candidates]
         setup_timeout = self.session.config.socket_connection_setup_timeout_ms / 1000
         found = await first_success(attempts, setup_timeout, failed, _leave)
         if found is None:
-            raise told
+            raise refusal or told
         return found
 
     def _use(self, endpoint: BrokerEndpoint, connection: Connection) -> None:

@@ -19,13 +19,14 @@ _PATIENCE: Final = 3.0
 async def first_success(
     attempts: Iterable[Callable[[], Awaitable[T]]],
     setup_timeout: float,
-    failed: Callable[[Exception], None],
+    failed: Callable[[Exception], bool],
     discard: Callable[[T], None],
 ) -> T | None:
     """The result of the first attempt that succeeds; None if none does.
 
     The next attempt begins when one has failed, or after three seconds, or `setup_timeout` if that is less, beside those that go
-    on. `failed` gets each error, and may raise one that ends all. Attempts that go on behind a success are cancelled; `discard` gets what they give all the same.
+    on. `failed` gets each error: False where no further attempt may begin, also if others that have begun may succeed. Attempts
+    that go on behind a success are cancelled; `discard` gets what they give all the same.
     """
     running: set[asyncio.Task[T]] = set()
     waiting = list(attempts)
@@ -47,8 +48,8 @@ async def first_success(
                 error = task.exception()
                 if not isinstance(error, Exception):
                     task.result()  # raises it
-                else:
-                    failed(error)
+                elif not failed(error):
+                    waiting.clear()
         return None
     finally:
         for task in running:
@@ -61,7 +62,7 @@ def give_up(task: asyncio.Task[T], discard: Callable[[T], None]) -> None:
     task.cancel()
 
 
-async def _only(attempt: Callable[[], Awaitable[T]], failed: Callable[[Exception], None]) -> T | None:
+async def _only(attempt: Callable[[], Awaitable[T]], failed: Callable[[Exception], bool]) -> T | None:
     try:
         return await attempt()
     except Exception as error:  # noqa: BLE001  # as with several

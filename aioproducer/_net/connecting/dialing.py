@@ -126,6 +126,7 @@ class _Dial:
         self._began = math.inf
         self._tried_last = tried_last
         self._failures: list[tuple[str, Exception]] = []
+        self._refusal: Exception | None = None
         # The attempts that go on.
         self._under_way: list[str] = []
 
@@ -138,9 +139,11 @@ class _Dial:
         self._left, self._remaining = deadline - loop.time(), len(addresses)
         attempts = [partial(self._attempt, address) for address in addresses]
         made = await first_success(attempts, self._left, self._failed, Connection.close)
-        if made is None:
-            raise _failed(endpoint.name, self._failures) from self._failures[-1][1]
-        return made
+        if made is not None:
+            return made
+        if self._refusal is not None:
+            raise self._refusal
+        raise _failed(endpoint.name, self._failures) from self._failures[-1][1]
 
     def _next_share(self) -> float:
         """The seconds of the next address: an even share of what those before it have left of theirs."""
@@ -164,7 +167,7 @@ class _Dial:
         self._tried_last.pop(address, None)
         return connection
 
-    def _failed(self, attempt: Exception) -> None:
+    def _failed(self, attempt: Exception) -> bool:
         if not isinstance(attempt, _AttemptFailed):
             raise attempt
         address, error = attempt.address, attempt.error
@@ -173,8 +176,10 @@ class _Dial:
             # Another attempt may lock the account. The next one is made at another address of the host.
             if isinstance(error, AuthenticationError) and error.code is not None:
                 self._try_last(address)
-            raise error
+            self._refusal = self._refusal or error
+            return False
         self._failures.append((joined(address, self._attempts.endpoint.port), failure.with_traceback(None)))
+        return True
 
     def _try_last(self, address: str) -> None:
         self._tried_last.pop(address, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import logging
 from collections import Counter
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from aioproducer._net.connecting.beside import give_up
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.contact import Contact
 from aioproducer._net.connecting.link import is_idle
@@ -54,6 +56,10 @@ class _NotFound(Exception):  # noqa: N818  # a message to settle(), not an error
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
+
+
+def _leave(connection: Connection) -> None:
+    connection.departure.leave()
 
 
 class Coordinator:
@@ -215,12 +221,38 @@ class Coordinator:
         return connection
 
     async def _found(self) -> tuple[tuple[str, int], Connection]:
-        endpoint = await self._find()
-        connection = self._left_at(endpoint.address)
-        if connection is None:
-            connection = await self.session.addresses.dial_unless_refused(endpoint)
-            self.contact.made(connection, f", the coordinator of {self.of}")
-        return endpoint.address, connection
+        endpoint: BrokerEndpoint | None = await self._find()
+        while endpoint is not None:
+            at = endpoint.address
+            connection = self._left_at(at)
+            if connection is not None:
+                return at, connection
+            dialing = asyncio.create_task(
+                self.session.addresses.dial_unless_refused(endpoint), name="aioproducer coordinator"
+            )
+            try:
+                endpoint = await self._moved_meanwhile(endpoint, dialing)
+            except BaseException:
+                give_up(dialing, _leave)
+                raise
+            if endpoint is not None:
+                give_up(dialing, _leave)
+        connection = dialing.result()
+        self.contact.made(connection, f", the coordinator of {self.of}")
+        return at, connection
+
+    async def _moved_meanwhile(
+        self, endpoint: BrokerEndpoint, dialing: asyncio.Task[Connection]
+    ) -> BrokerEndpoint | None:
+        """Another coordinator, as the broker of this one does not answer; None when the attempt has ended."""
+        patience = self.session.config.socket_connection_setup_timeout_ms / 1000
+        while not dialing.done():
+            await asyncio.wait((dialing,), timeout=patience)
+            if not dialing.done():
+                present = await self._find()
+                if present.address != endpoint.address:
+                    return present
+        return None
 
     def _left_at(self, address: tuple[str, int]) -> Connection | None:
         """A connection to this address that is open and has no user."""

@@ -1006,6 +1006,22 @@ SECURITY: Final = (
         "tests/simulation/lives/test_slow_authentications.py::test_hosts_with_addresses_that_do_not_answer",
     ),
     _mutant(
+        "slow-attempt-given-up-for-a-refusal",
+        "_net/connecting/beside.py",
+        "                    waiting.clear()\n",
+        "                    return None\n",
+        "One address accepts after four seconds, another one refuses: the first is given up each time, and records become UNKNOWN.",
+        "tests/simulation/lives/test_slow_authentications.py::test_a_slow_broker_that_accepts_beside_one_that_refuses",
+    ),
+    _mutant(
+        "coordinator-not-looked-up-again",
+        "_net/transactions/coordinator.py",
+        "await asyncio.wait((dialing,), timeout=patience)\n",
+        "await asyncio.wait((dialing,))\n",
+        "The broker of a coordinator never answers the credentials: a commit waits for it, though the coordinator has moved.",
+        "tests/simulation/lives/test_slow_authentications.py::test_a_coordinator_moves_from_a_broker_that_does_not_answer",
+    ),
+    _mutant(
         "one-refusal-stops-all-metrics",
         "_net/connecting/addresses.py",
         "        self._accepted_at = self._loop.time()\n",

@@ -18,6 +18,7 @@ from tests.simulation.refusing import (
     clerk,
     leaders,
     patient_producer,
+    recover,
     send_to_each,
     transact,
 )
@@ -151,6 +152,61 @@ def await_versions_alone(transport: Any) -> None:
 
     transport.write = written
     transport.writelines = lambda _parts: None
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("takes", [4.0, 8.0])
+def test_a_slow_broker_that_accepts_beside_one_that_refuses(seed: int, takes: float) -> None:
+    """An attempt that has begun is not given up for the refusal of another one that has begun beside it."""
+
+    async def play(world: World) -> None:
+        world.kafka.faults.delay(takes, api="SaslAuthenticate", broker=1, times=None)
+        refusal = world.kafka.faults.error(58, api="SaslAuthenticate", broker=2, times=None)
+        names = ["127.0.0.11", "127.0.0.12"]
+        world.network.alias.update(dict.fromkeys(names, "127.0.0.1"))
+        world.network.names["two"] = names
+        connect = world.network.connect
+
+        async def to_two_brokers(factory: Callable[[], Any], host: str, port: int) -> Any:
+            return await connect(factory, host, world.port(1 + names.index(host)) if host in names else port)
+
+        world.network.connect = to_two_brokers  # type: ignore[method-assign]
+        world.kafka.create_topic(TOPIC, 3)
+        producer = patient_producer(world, bootstrap_servers=f"two:{world.port(1)}")
+        began = world.now
+        await producer.start()
+        assert len(await producer.partitions_for(TOPIC)) == 3
+        assert world.now - began < takes + 1.0
+        refusal.heal()
+        await recover(world, producer)
+
+    simulate(play, seed, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+@pytest.mark.parametrize("moves_after", [1.0, 5.0, 15.0])
+def test_a_coordinator_moves_from_a_broker_that_does_not_answer(moves_after: float) -> None:
+    """It is looked up again while the broker of the former one is waited for, with a time limit of a minute for requests."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        producer = await clerk(world, request_timeout_ms=60_000)
+        await transact(producer)
+        here = next(one for one in (1, 2, 3) if world.port(one) == producer._engine.control.address[1])
+        there = next(one for one in (1, 2, 3) if one != here)
+        kafka.faults.move_coordinator("clerk", here)
+        for partition in range(3):
+            kafka.faults.move_leader(TOPIC, partition, there)
+        for _ in range(3):
+            await transact(producer)
+        kafka.faults.silence(api="SaslAuthenticate", broker=here, times=None)
+        kafka.faults.drop_connections(here)
+        began = world.now
+        world.loop.call_later(moves_after, lambda: kafka.faults.move_coordinator("clerk", there))
+        await transact(producer)
+        assert world.now - began < moves_after + 11.0
+        await recover(world, producer)
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
 
 
 @pytest.mark.parametrize("seed", range(4))
