@@ -144,7 +144,7 @@ class Control:
             if not self.is_connected:
                 # Where the brokers refuse as well, the beginning may still lead to others.
                 await asyncio.wait((task,))
-                if task.exception() is not None:
+                if isinstance(task.exception(), FINAL):
                     await asyncio.wait((beginning,))
         except BaseException:  # cancelled
             give_up(task, _leave)
@@ -261,6 +261,8 @@ class Control:
         self.address = endpoint.address
         self._is_to_change = False
         connection.add_close_callback(self._closed)
+        # Another attempt may have begun last.
+        self.history.address = address_text(endpoint.host, endpoint.port)
         self.history.connected(connection)
         self.contact.made(connection, ", for metadata")
         if self.on_connected is not None:

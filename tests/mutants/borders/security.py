@@ -456,8 +456,8 @@ SECURITY: Final = (
     _mutant(
         "coordinator-behind-a-pause",
         "_net/transactions/coordinator.py",
-        "await self.session.addresses.dial_unless_refused(",
-        "await self.session.addresses.dial(",
+        "self.session.addresses.dial_unless_refused(endpoint), name",
+        "self.session.addresses.dial(endpoint), name",
         "A coordinator that moves away from a broker that refuses is found up to 30 seconds late.",
         f"{_FOR_LONG}::test_a_coordinator_that_moves_away_from_a_broker_that_refuses",
     ),

@@ -177,6 +177,8 @@ def test_a_slow_broker_that_accepts_beside_one_that_refuses(seed: int, takes: fl
         await producer.start()
         assert len(await producer.partitions_for(TOPIC)) == 3
         assert world.now - began < takes + 1.0
+        metadata = next(one for one in producer.stats().connections if one.broker == "metadata")
+        assert metadata.address == producer._engine.control.connection.broker
         refusal.heal()
         await recover(world, producer)
 
