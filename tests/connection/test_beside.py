@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 import pytest
 
 from aioproducer._net.connecting.beside import first_success
 
-Attempt = Callable[[], Awaitable[str]]
+Attempt = Callable[[], Coroutine[Any, Any, str]]
 
 
 class Attempts:

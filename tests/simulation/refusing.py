@@ -100,6 +100,12 @@ def advertise(world: World, hosts: dict[int, str]) -> None:
     world.kafka.faults.alter(advertised, api="Metadata", times=None)
 
 
+def broker_of_metadata(world: World, producer: Any) -> int:
+    """The broker that the connection for metadata leads to."""
+    port = producer._engine.control.address[1]
+    return next(broker.id for broker in world.kafka.brokers if world.port(broker.id) == port)
+
+
 async def recover(world: World, producer: Any) -> None:
     """The faults are over, and the program gives the password anew: all records end."""
     world.kafka.faults.heal()

@@ -190,15 +190,11 @@ class Control:
         """
         if self._beginning is None or (self._beginning.done() and not self._is_used(self._beginning)):
             self._beginning = asyncio.create_task(self._begin_again(), name="aioproducer new beginning")
-        beginning = self._beginning
-        await asyncio.wait((beginning,), timeout=_CHANGE_WITHIN)
-        if not beginning.done():
-            return False
-        self._beginning = None
-        return self._is_used(beginning)
+        await asyncio.wait((self._beginning,), timeout=_CHANGE_WITHIN)
+        return self.has_begun()
 
     def has_begun(self) -> bool:
-        """Whether a beginning that was not waited for has led to the present connection. It says so once."""
+        """Whether a beginning has led to the present connection; that is said once."""
         beginning = self._beginning
         if beginning is None or not beginning.done():
             return False

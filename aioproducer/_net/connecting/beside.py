@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
 __all__ = ["first_success", "give_up"]
 
@@ -17,7 +17,7 @@ _PATIENCE: Final = 3.0
 
 
 async def first_success(
-    attempts: Iterable[Callable[[], Awaitable[T]]],
+    attempts: Iterable[Callable[[], Coroutine[Any, Any, T]]],
     setup_timeout: float,
     failed: Callable[[Exception], bool],
     discard: Callable[[T], None],
@@ -36,7 +36,7 @@ async def first_success(
         while waiting or running:
             seconds = None
             if waiting:
-                running.add(asyncio.ensure_future(_made(waiting.pop(0))))
+                running.add(asyncio.create_task(waiting.pop(0)()))
                 seconds = min(_PATIENCE, setup_timeout) if waiting else None
             done, running = await asyncio.wait(running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             results = [task.result() for task in done if task.exception() is None]
@@ -62,16 +62,14 @@ def give_up(task: asyncio.Task[T], discard: Callable[[T], None]) -> None:
     task.cancel()
 
 
-async def _only(attempt: Callable[[], Awaitable[T]], failed: Callable[[Exception], bool]) -> T | None:
+async def _only(
+    attempt: Callable[[], Coroutine[Any, Any, T]], failed: Callable[[Exception], bool]
+) -> T | None:
     try:
         return await attempt()
     except Exception as error:  # noqa: BLE001  # as with several
         failed(error)
     return None
-
-
-async def _made(attempt: Callable[[], Awaitable[T]]) -> T:
-    return await attempt()
 
 
 def _discarded(discard: Callable[[T], None], task: asyncio.Task[T]) -> None:

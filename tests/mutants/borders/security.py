@@ -888,8 +888,8 @@ SECURITY: Final = (
     _mutant(
         "metadata-behind-a-new-beginning",
         "_net/cluster/control.py",
-        "await asyncio.wait((beginning,), timeout=_CHANGE_WITHIN)",
-        "await asyncio.wait((beginning,), timeout=None)",
+        "await asyncio.wait((self._beginning,), timeout=_CHANGE_WITHIN)",
+        "await asyncio.wait((self._beginning,), timeout=None)",
         "A broker asks for a new beginning while bootstrap_servers are out of reach: a moved leader is not found for a minute.",
         f"{_SUCCESSORS}::test_beginnings_that_do_not_answer_hold_up_no_metadata",
     ),

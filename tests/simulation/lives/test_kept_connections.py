@@ -14,6 +14,7 @@ from tests.simulation.refusing import (
     TOPIC,
     advertise,
     at_work,
+    broker_of_metadata,
     clerk,
     close_ports,
     leaders,
@@ -202,7 +203,7 @@ def test_the_connection_for_metadata_is_lost_while_no_other_can_be_opened(fault:
     async def play(world: World) -> None:
         producer = by_name(world, delivery_timeout_ms=DEADLINE_MS)
         places = await at_work(world, producer, 6)
-        lost = next(one for one in places if world.port(one) == producer._engine.control.address[1])
+        lost = broker_of_metadata(world, producer)
         await admit_none(world, fault)
         world.kafka.faults.drop_connections(lost)
         kept = [place for broker, place in places.items() if broker != lost]
@@ -226,7 +227,7 @@ def test_known_brokers_are_asked_where_bootstrap_servers_are_gone_for_good() -> 
         places = await at_work(world, producer, 3)
         world.network.names["start"] = NO_NAME
         await admit_none(world, "closed ports")
-        lost = next(one for one in places if world.port(one) == producer._engine.control.address[1])
+        lost = broker_of_metadata(world, producer)
         world.kafka.faults.drop_connections(lost)
         producer._engine.cluster.stale(None)
         for _ in range(600):

@@ -15,6 +15,7 @@ from tests.simulation.refusing import (
     advertise,
     at_work,
     authentications,
+    broker_of_metadata,
     clerk,
     leaders,
     patient_producer,
@@ -193,7 +194,7 @@ def test_a_coordinator_moves_from_a_broker_that_does_not_answer(moves_after: flo
         kafka = world.kafka
         producer = await clerk(world, request_timeout_ms=60_000)
         await transact(producer)
-        here = next(one for one in (1, 2, 3) if world.port(one) == producer._engine.control.address[1])
+        here = broker_of_metadata(world, producer)
         there = next(one for one in (1, 2, 3) if one != here)
         kafka.faults.move_coordinator("clerk", here)
         for partition in range(3):

@@ -16,6 +16,7 @@ from tests.simulation.refusing import (
     advertise,
     at_work,
     authentications,
+    broker_of_metadata,
     clerk,
     close_ports,
     leaders,
@@ -55,9 +56,15 @@ def beside_metadata(world: World, engine: Any) -> list[int]:
     return [one for one in range(1, BROKERS + 1) if world.port(one) != engine.control.address[1]]
 
 
-def broker_of_metadata(world: World, producer: Any) -> int:
-    """The broker that the connection for metadata leads to."""
-    return next(one for one in range(1, 4) if world.port(one) == producer._engine.control.address[1])
+async def begun_at_a_name(world: World, servers: int) -> tuple[Any, dict[int, int]]:
+    """A producer at work, and the partition of each broker. The name of its `bootstrap_servers` leads elsewhere from now on."""
+    world.network.names["start"] = ["127.0.0.1"]
+    beginnings = ",".join(f"start:{world.port(one)}" for one in range(1, 1 + servers))
+    producer = patient_producer(world, bootstrap_servers=beginnings, delivery_timeout_ms=DEADLINE_MS)
+    places = await at_work(world, producer, 3)
+    world.network.names["start"] = ["127.0.0.9"]
+    world.network.alias["127.0.0.9"] = "127.0.0.9"
+    return producer, places
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -299,12 +306,7 @@ def test_beginnings_that_do_not_answer_hold_up_no_metadata(servers: int, times: 
     """Brokers ask for a new beginning, and answer well then. The servers to begin at answer nothing at all."""
 
     async def play(world: World) -> None:
-        world.network.names["start"] = ["127.0.0.1"]
-        beginnings = ",".join(f"start:{world.port(one)}" for one in range(1, 1 + servers))
-        producer = patient_producer(world, bootstrap_servers=beginnings, delivery_timeout_ms=DEADLINE_MS)
-        places = await at_work(world, producer, 3)
-        world.network.names["start"] = ["127.0.0.9"]
-        world.network.alias["127.0.0.9"] = "127.0.0.9"
+        producer, places = await begun_at_a_name(world, servers)
         for port in {world.port(one) for one in range(1, 4)}:
             world.network.reach(port).swallows = True
         world.kafka.create_topic("later", 1)
@@ -329,12 +331,7 @@ def test_metadata_while_a_beginning_has_no_answer_and_its_connection_is_cut(serv
     """The broker that asks for a new beginning closes its connection. All brokers are well, the servers to begin at are silent."""
 
     async def play(world: World) -> None:
-        world.network.names["start"] = ["127.0.0.1"]
-        beginnings = ",".join(f"start:{world.port(one)}" for one in range(1, 1 + servers))
-        producer = patient_producer(world, bootstrap_servers=beginnings, delivery_timeout_ms=DEADLINE_MS)
-        places = await at_work(world, producer, 3)
-        world.network.names["start"] = ["127.0.0.9"]
-        world.network.alias["127.0.0.9"] = "127.0.0.9"
+        producer, places = await begun_at_a_name(world, servers)
         connect = world.network.connect
 
         async def silent_elsewhere(factory: Callable[[], Any], host: str, port: int) -> Any:
@@ -386,10 +383,7 @@ def test_a_beginning_while_all_known_brokers_are_silent(brokers: int, takes: flo
         began = world.now
         while not view.rebootstrap_due(world.now):  # noqa: ASYNC110  # virtual time
             await asyncio.sleep(0.001)
-        control = producer._engine.control.address[1]
-        world.kafka.faults.drop_connections(
-            next(one for one in range(1, brokers + 1) if world.port(one) == control)
-        )
+        world.kafka.faults.drop_connections(broker_of_metadata(world, producer))
         assert len(await producer.partitions_for("later")) == 1
         assert world.now - began < takes + 0.5
         world.network.connect = connect  # type: ignore[method-assign]
