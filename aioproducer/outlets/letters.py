@@ -21,6 +21,8 @@ PREFIX: Final = "aioproducer."
 MOST_OF_A_VALUE: Final = 65_536
 MOST_OF_AN_ERROR: Final = 2_048
 _MOST_CAUSES: Final = 20
+# A class of the program may have a property of this name.
+_CAUSE_OF: Final = BaseException.__dict__["__cause__"].__get__
 
 PlainHeaders = list[tuple[str, bytes | None]]
 
@@ -74,13 +76,14 @@ def outcome_of(error: BaseException) -> Outcome:
     """
     cause: BaseException | None = error
     for _ in range(_MOST_CAUSES):
+        # An object that lies about its class has no cause.
+        if not issubclass(type(cause), BaseException):
+            break
         if isinstance(cause, KafkaError):
             return cause.outcome
         if isinstance(cause, asyncio.CancelledError):
             return Outcome.UNKNOWN
-        if cause is None:
-            break
-        cause = cause.__cause__
+        cause = _CAUSE_OF(cause)
     return Outcome.NOT_WRITTEN
 
 
