@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 import attrs
+import httpx
 
 from tests.repo.source import ROOT
 
@@ -135,6 +136,14 @@ class Server:
     async def _rest(self) -> None:
         while await self._line():
             pass
+
+
+async def ready(client: httpx.AsyncClient, path: str = "/probes/ready") -> httpx.Response:
+    """Ask as Kubernetes does, until the answer is yes: on a busy machine an application may start before its metadata is there."""
+    async with asyncio.timeout(STOP_LIMIT):
+        while (answer := await client.get(path)).status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            pass
+    return answer
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from aioproducer import Producer, TopicPartition, committed_offsets
-from tests.examples.programs import example, serving
+from tests.examples.programs import example, ready, serving
 from tests.kafka.reading import read_all
 from tests.kafka.sending import until
 from tools.kafka_cluster import KafkaCluster
@@ -47,6 +47,7 @@ async def test_every_order_has_a_receipt(real_kafka: KafkaCluster) -> None:
     ):
         for number in range(20):
             await shop.send("orders", b"order %d" % number)
+        await ready(client, "/ready")
         codes = [(await client.get(path)).status_code for path in ("/live", "/ready", "/health", "/other")]
         assert codes == [200, 200, 200, 404]
         await until(lambda: real_kafka.end_offsets("receipts") == [20])

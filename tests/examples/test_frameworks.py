@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from aioproducer.testing import EmbeddedKafka
-from tests.examples.programs import example, serving
+from tests.examples.programs import example, ready, serving
 
 ORDER = {"customer": "alice", "items": ["2 apples"]}
 APPS = {"litestar_app.py": "app", "quart_app.py": "asgi_app"}
@@ -32,7 +32,7 @@ async def test_sigterm_lets_orders_end_well(embedded_kafka: EmbeddedKafka, name:
         serving(embedded_kafka, *uvicorn(name)) as (server, address),
         httpx.AsyncClient(base_url=address, timeout=30) as client,
     ):
-        assert (await client.get("/probes/ready")).json() == {"live": True, "ready": True, "problems": []}
+        assert (await ready(client)).json() == {"live": True, "ready": True, "problems": []}
         post = asyncio.create_task(client.post("/orders", json=ORDER))
         await held.reached()
         stopping = asyncio.create_task(server.stop(signal.SIGTERM))
@@ -55,6 +55,7 @@ async def test_an_order_that_can_never_be_sent(embedded_kafka: EmbeddedKafka, na
         serving(embedded_kafka, *uvicorn(name)) as (server, address),
         httpx.AsyncClient(base_url=address, timeout=30) as client,
     ):
+        await ready(client)
         answer = await client.post("/orders", json=ORDER | {"items": ["x" * 500]})
         assert (answer.status_code, answer.json()) == (
             422,

@@ -25,7 +25,7 @@ from aioproducer import (
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from examples.web_app import app, producer_of
 from tests.examples.crowd import post_all
-from tests.examples.programs import example, serving
+from tests.examples.programs import example, ready, serving
 
 ORDER = {"customer": "alice", "items": ["2 apples"]}
 ORDERS = [{"customer": f"customer-{n % 50}", "items": [f"{n} apples"]} for n in range(1000)]
@@ -49,6 +49,8 @@ async def test_a_thousand_requests_at_once(embedded_kafka: EmbeddedKafka, loop: 
     embedded_kafka.create_topic("orders", 4)
     held = embedded_kafka.faults.delay(before=True)
     async with serving(embedded_kafka, *UVICORN, "--loop", loop) as (server, address):
+        async with httpx.AsyncClient(base_url=address) as client:
+            await ready(client)
         posts = asyncio.create_task(
             post_all(f"{address}/orders", [json.dumps(each).encode() for each in ORDERS])
         )
@@ -74,8 +76,8 @@ async def test_kafka_is_down(embedded_kafka: EmbeddedKafka) -> None:
         serving(embedded_kafka, *UVICORN) as (_, address),
         httpx.AsyncClient(base_url=address, timeout=30) as client,
     ):
-        down, ready = await client.post("/orders", json=ORDER), await client.get("/probes/ready")
-        assert (down.status_code, down.headers["retry-after"], ready.status_code) == (503, "2", 503)
+        down, probe = await client.post("/orders", json=ORDER), await client.get("/probes/ready")
+        assert (down.status_code, down.headers["retry-after"], probe.status_code) == (503, "2", 503)
         assert down.json()["outcome"] == "not written"
         assert (await client.get("/probes/live")).status_code == 200
         (facts,) = (await client.get("/probes/health")).json()["producers"]

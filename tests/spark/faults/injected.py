@@ -68,6 +68,10 @@ class Faults:
         rng = random.Random(f"{self.seed} {epoch} {partition} {attempt}")
         return rng.choice(list(Fault)) if rng.random() < self.likely else None
 
+    def has_fault(self, epoch: int, partition: int) -> bool:
+        """Whether an attempt of this task fails."""
+        return any(self.of(epoch, partition, attempt) is not None for attempt in range(FAULTY_ATTEMPTS))
+
     def has_wait(self, epoch: int, partition: int) -> bool:
         """Whether one attempt of this task waits for another one; the task that fails in each epoch is not it."""
         return epoch in self.waits and partition == (self._failing(epoch) + 1) % self.tasks
