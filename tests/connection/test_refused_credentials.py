@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -79,18 +80,28 @@ async def test_a_missing_file_is_told_at_once() -> None:
             await producer.ready(LIMIT)
 
 
-async def present(attempt: Attempt) -> None:
-    """Begin the authentication of this attempt, in its turn."""
+async def present(
+    attempt: Attempt, refused: Exception | None = None, during: Dialogue[None] | None = None
+) -> None:
+    """The authentication of this attempt, in its turn, with this result."""
 
-    def nothing() -> Dialogue[None]:
-        yield from ()
+    def authentication() -> Dialogue[None]:
+        yield from during or ()
+        if refused is not None:
+            raise refused
 
-    dialogue = attempt.presenting(nothing())
+    dialogue = attempt.presenting(authentication())
     with contextlib.suppress(StopIteration):
         step = next(dialogue)
-        assert isinstance(step, Await)
-        await step.function()
-        next(dialogue)
+        while True:
+            assert isinstance(step, Await)
+            step = dialogue.send(await step.function())
+
+
+def judged(begun: asyncio.Event, answered: asyncio.Event) -> Dialogue[None]:
+    """The time that a broker takes for its answer."""
+    begun.set()
+    yield Await("the answer", answered.wait)
 
 
 class Wrong:
@@ -104,10 +115,11 @@ class Wrong:
     async def attempt(self) -> None:
         """One attempt, which the broker refuses after a while."""
         async with self._refusals.attempt(ADDRESS) as attempt:
-            await present(attempt)
-            self.presented += 1
-            await turns(3)
-            raise self._refused
+            await present(attempt, self._refused, self._judged())
+
+    def _judged(self) -> Dialogue[None]:
+        self.presented += 1
+        yield Await("the judgement of the broker", partial(turns, 3))
 
 
 class Waits:
@@ -138,12 +150,11 @@ class Waits:
         return seconds
 
 
-async def failing(refusals: Refusals, error: Exception) -> None:
+async def failing(refusals: Refusals, error: Exception, address: tuple[str, int] = ADDRESS) -> None:
     """One attempt."""
     with pytest.raises(type(error)):
-        async with refusals.attempt(ADDRESS) as attempt:
-            await present(attempt)
-            raise error
+        async with refusals.attempt(address) as attempt:
+            await present(attempt, error)
 
 
 async def test_the_pauses_grow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,16 +236,20 @@ async def test_one_attempt_at_a_time() -> None:
     refusals._not_before = 0.0
     inside = most = 0
 
-    async def attempt(port: int) -> None:
+    async def wait() -> None:
         nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        await asyncio.sleep(0)
+        inside -= 1
+
+    def unanswered() -> Dialogue[None]:
+        yield Await("the answer", wait)
+
+    async def attempt(port: int) -> None:
         with contextlib.suppress(BrokerUnavailableError):
             async with refusals.attempt(("127.0.0.1", port)) as attempt:
-                await present(attempt)
-                inside += 1
-                most = max(most, inside)
-                await asyncio.sleep(0)
-                inside -= 1
-                raise BrokerUnavailableError("neither refused nor accepted")
+                await present(attempt, BrokerUnavailableError("neither refused nor accepted"), unanswered())
 
     await asyncio.gather(*(attempt(port) for port in range(3)))
     assert most == 1
@@ -261,9 +276,7 @@ async def test_new_credentials_end_the_wait_for_the_turn() -> None:
 
     async def unanswered() -> None:
         async with refusals.attempt(ADDRESS) as attempt:
-            await present(attempt)
-            begun.set()
-            await answered.wait()
+            await present(attempt, during=judged(begun, answered))
 
     refusals._not_before = 0.0
     refusals._refused.clear()
@@ -304,11 +317,7 @@ async def test_an_answer_to_former_credentials_says_nothing_of_the_new_ones(*, i
 
     async def late() -> None:
         async with refusals.attempt(ADDRESS) as attempt:
-            await present(attempt)
-            begun.set()
-            await answered.wait()
-            if is_refused:
-                raise refused
+            await present(attempt, refused if is_refused else None, judged(begun, answered))
 
     former = asyncio.create_task(late())
     await begun.wait()
@@ -319,6 +328,49 @@ async def test_an_answer_to_former_credentials_says_nothing_of_the_new_ones(*, i
     await asyncio.wait([former])
     assert isinstance(former.exception(), AuthenticationError) is is_refused
     assert bool(refusals.refusing) is not is_refused
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+async def test_an_answer_of_one_address_while_another_one_of_the_host_is_tried(*, is_refused: bool) -> None:
+    """It counts at once. The other address may answer as late as it likes."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refused = AuthenticationError("no", reason="credentials", code=58)
+    if not is_refused:
+        await failing(refusals, refused)
+        refusals._not_before = 0.0
+        refusals._refused.clear()
+    answered, never = asyncio.Event(), asyncio.Event()
+    begun = [asyncio.Event(), asyncio.Event()]
+    async with asyncio.timeout(LIMIT), refusals.attempt(ADDRESS) as attempt:
+        result = refused if is_refused else None
+        first = asyncio.create_task(present(attempt, result, judged(begun[0], answered)))
+        await begun[0].wait()
+        second = asyncio.create_task(present(attempt, during=judged(begun[1], never)))
+        await begun[1].wait()
+        answered.set()
+        await asyncio.wait([first])
+        assert isinstance(first.exception(), AuthenticationError) is is_refused
+        assert bool(refusals.refusing) is is_refused
+        assert attempt.has_begun
+        second.cancel()
+
+
+async def test_former_credentials_that_one_address_accepts_say_nothing_of_those_at_another_one() -> None:
+    """They have changed between the attempts at two addresses of a host."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    answered, never = asyncio.Event(), asyncio.Event()
+    begun = [asyncio.Event(), asyncio.Event()]
+    async with asyncio.timeout(LIMIT), refusals.attempt(ADDRESS) as attempt:
+        first = asyncio.create_task(present(attempt, during=judged(begun[0], answered)))
+        await begun[0].wait()
+        refusals.forget()
+        second = asyncio.create_task(present(attempt, during=judged(begun[1], never)))
+        await begun[1].wait()
+        await failing(refusals, AuthenticationError("no", reason="credentials", code=58), OTHER)
+        answered.set()
+        await first
+        assert refusals.refusing == {OTHER}
+        second.cancel()
 
 
 async def test_an_address_has_a_pause_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,10 +420,7 @@ async def test_a_broker_that_does_not_answer_holds_up_no_other(monkeypatch: pyte
 
     async def unanswered() -> None:
         async with refusals.attempt(ADDRESS) as attempt:
-            await present(attempt)
-            silent.set()
-            await answered.wait()
-            raise BrokerUnavailableError("no answer")
+            await present(attempt, BrokerUnavailableError("no answer"), judged(silent, answered))
 
     refusals._refused.clear()
     async with asyncio.timeout(LIMIT):

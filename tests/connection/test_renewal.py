@@ -19,13 +19,14 @@ from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.connection.connection import Connection
 from aioproducer._net.connecting.connection.ends import Ending
 from aioproducer._net.connecting.dialing import dial
-from aioproducer._net.connecting.refusals import Attempt, Refusals
+from aioproducer._net.connecting.refusals import Refusals
 from aioproducer._net.connecting.renewal import SessionRenewal
 from aioproducer._net.connecting.security import SecurityProtocol
 from aioproducer._state.backoff import Backoff
-from aioproducer._state.connecting.dialogue import Ask, Await
+from aioproducer._state.connecting.dialogue import Ask, Await, Dialogue
 from aioproducer._state.connecting.endpoint import BrokerEndpoint
 from aioproducer._state.connecting.sessions import AuthenticatedSession
+from aioproducer._state.connecting.turns import Turn
 from aioproducer._wire.codec import decode_request, encode_response
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer._wire.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -35,6 +36,7 @@ from aioproducer.errors import AuthenticationError, BrokerUnavailableError
 from tests.connection.peer import Peer, Wire, at, framed
 from tests.connection.test_authenticating import CONFIG, Broker, protocol
 from tests.connection.test_pairing import Listen
+from tests.connection.test_refused_credentials import present
 from tests.net.support import turns, until
 
 LIMIT = 30.0
@@ -86,10 +88,10 @@ class WatchedRefusals(Refusals):
         super().__init__(loop, rng)
         self.asked = asyncio.Event()
 
-    async def take_turn(self, attempt: Attempt) -> None:
+    async def take_turn(self, turn: Turn) -> None:
         """Wait until it may."""
         self.asked.set()
-        await super().take_turn(attempt)
+        await super().take_turn(turn)
 
 
 async def connected(
@@ -180,17 +182,21 @@ async def test_the_refusal_of_another_attempt_is_told_there(
     again = partial(authenticate, at("127.0.0.1", 1), connection.versions)
     renewal = SessionRenewal(loop, random.Random(1), "tests", LIMIT, refusals)
     await ask(connection)
+
+    async def wait() -> None:
+        refusals.asked.clear()
+        renewal.watch(connection, ("127.0.0.1", 2), again)
+        await ask(connection)
+        await refusals.asked.wait()
+
+    def judged() -> Dialogue[None]:
+        yield Await("the judgement of the broker", wait)
+
     async with asyncio.timeout(LIMIT):
         with pytest.raises(AuthenticationError):
             async with refusals.attempt(("127.0.0.1", 1)) as attempt:
                 refusals.forget()
-                await refusals.take_turn(attempt)
-                attempt.presented = refusals.changes
-                refusals.asked.clear()
-                renewal.watch(connection, ("127.0.0.1", 2), again)
-                await ask(connection)
-                await refusals.asked.wait()
-                raise AuthenticationError("no", reason="credentials", code=58)
+                await present(attempt, AuthenticationError("no", reason="credentials", code=58), judged())
         await broker.renewed.wait()
     assert connection.traffic.authentication_failures == 0
     assert caplog.text == ""

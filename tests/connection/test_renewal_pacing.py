@@ -29,8 +29,7 @@ async def test_renewals_follow_one_another() -> None:
             begun.append(attempt is not None)
             await asyncio.sleep(0)
             if attempt is not None:
-                await present(attempt)
-                raise refused
+                await present(attempt, refused)
 
     outcomes = await asyncio.gather(*(renew() for _ in range(3)), return_exceptions=True)
     assert sorted(begun) == [False, False, True]

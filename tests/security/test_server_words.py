@@ -62,6 +62,13 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
     "escape()": lambda secret: "".join(
         f"%u{ord(letter):04X}" if ord(letter) < 65536 else letter for letter in secret
     ),
+    "escape() in Latin-1": lambda secret: "".join(
+        urllib.parse.quote(letter, encoding="latin-1") if letter < "\u0100" else letter for letter in secret
+    ),
+    "HTML within a query": lambda secret: urllib.parse.quote(html.escape(secret), safe=""),
+    "JSON within HTML within a query": lambda secret: urllib.parse.quote(
+        html.escape(json.dumps(secret).replace("&", r"\u0026"))
+    ),
     "UTF-8 read as Latin-1": lambda secret: secret.encode().decode("latin-1"),
     "MIME": lambda secret: base64.encodebytes(secret.encode() * 5).decode(),
     "a query within JSON": lambda secret: json.dumps(f"?{urllib.parse.quote(secret)}").replace(
@@ -71,7 +78,7 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("secret", [AWKWARD, "kafka&Pa55/<word>='~+😀"])
+@pytest.mark.parametrize("secret", [AWKWARD, "kafka&Pa55/<word>='~+😀", 'f\\b>b-"]c\\'])
 def test_words_with_a_secret_in_a_rare_form_are_hidden(form: str, secret: str) -> None:
     """Serializers differ in the characters that they escape."""
     written = FORMS[form](secret)

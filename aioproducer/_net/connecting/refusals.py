@@ -52,33 +52,43 @@ _NEVER: Final = _Refused()
 
 @attrs.define(eq=False)
 class Attempt:
-    """One attempt, which presents the credentials in its turn."""
+    """One attempt, which presents the credentials in its turn: at one address of its host, or beside each other at several."""
 
     refusals: Refusals
     turn: Turn
-    # How often the credentials had changed when it presented them; -1 before.
-    presented: int = -1
+    _begun: int = 0
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has had its turn."""
-        return self.presented >= 0
+        """Whether it has had its turn at any address."""
+        return self._begun > 0
 
     def presenting(self, authentication: Dialogue[T]) -> Dialogue[T]:
-        """The same dialogue, which begins when it is the turn of this attempt."""
-        self.presented = -1
-        yield Await("the turn of this authentication", partial(self.refusals.take_turn, self))
-        count, changes = self.refusals.count, self.refusals.changes
+        """The same dialogue, which begins when it is the turn of this attempt. Its result is noted at once."""
+        refusals, turn = self.refusals, self.turn
+        yield Await("the turn of this authentication", partial(refusals.take_turn, turn))
+        self._begun += 1
+        count, changes, began_at = refusals.count, refusals.changes, turn.began_at
+        is_refused_meanwhile = False
 
         def check() -> None:
-            try:
-                self.refusals.require_not_refused_by_many(self.turn.address, count, changes)
-            except KafkaError:
-                self.presented = -1
-                raise
+            nonlocal is_refused_meanwhile
+            is_refused_meanwhile = True
+            refusals.require_not_refused_by_many(turn.address, count, changes)
+            is_refused_meanwhile = False
 
-        # A provider may take long for the credentials, which are refused meanwhile.
-        return (yield from before_the_first_request(authentication, check))
+        try:
+            # A provider may take long for the credentials, which are refused meanwhile.
+            result = yield from before_the_first_request(authentication, check)
+        except KafkaError as error:
+            if is_refused_meanwhile:
+                self._begun -= 1
+            elif changes == refusals.changes and is_refusal(error):
+                refusals.note_refused(turn, began_at, error)
+            raise
+        if changes == refusals.changes:
+            refusals.note_accepted(turn, began_at)
+        return result
 
 
 class Refusals:
@@ -130,11 +140,10 @@ class Refusals:
 
     @contextlib.asynccontextmanager
     async def attempt(self, address: tuple[str, int]) -> AsyncIterator[Attempt]:
-        """Wait for the end of the pause, and note the result of the attempt, whose dialogue has to wait for its turn."""
+        """Wait for the end of the pause. The dialogue of the attempt has to wait for its turn, and its result is noted."""
         with self._begun(address, math.inf) as attempt:
             await self._pause(address)
-            with self._noted(attempt):
-                yield attempt
+            yield attempt
 
     @contextlib.asynccontextmanager
     async def attempt_before(self, address: tuple[str, int], until: float) -> AsyncIterator[Attempt | None]:
@@ -146,8 +155,7 @@ class Refusals:
             if waiting.cancelled_caught or self._loop.time() >= until:
                 yield None
             else:
-                with self._noted(attempt):
-                    yield attempt
+                yield attempt
 
     @contextlib.contextmanager
     def _begun(self, address: tuple[str, int], patience: float) -> Iterator[Attempt]:
@@ -166,14 +174,14 @@ class Refusals:
                 await self._moved.wait()
             self.require_not_refused(count, changes)
 
-    async def take_turn(self, attempt: Attempt) -> None:
-        """Wait until this attempt may present the credentials; raises the refusal of another attempt meanwhile."""
+    async def take_turn(self, turn: Turn) -> None:
+        """Wait until the attempt of this turn may present the credentials; raises the refusal of another attempt meanwhile."""
         count, changes = self.count, self.changes
-        self._turns.ask(attempt.turn, self._loop.time())
+        self._turns.ask(turn, self._loop.time())
         try:
-            while (seconds := self._seconds_until_turn(attempt)) > 0:
+            while (seconds := self._seconds_until_turn(turn)) > 0:
                 # Also one that was on its way before the refusal.
-                pause = self._general_end(attempt.turn.address) - self._loop.time()
+                pause = self._general_end(turn.address) - self._loop.time()
                 if pause > _LONG_PAUSE and self._newest is not None:
                     raise copy.copy(self._newest)
                 with anyio.move_on_after(seconds):
@@ -182,13 +190,12 @@ class Refusals:
                 if self.changes != changes:
                     count, changes = self.count, self.changes
         finally:
-            self._turns.leave(attempt.turn)
+            self._turns.leave(turn)
             self._move()
-        self._turns.take(attempt.turn, self._loop.time())
-        attempt.presented = self.changes
+        self._turns.take(turn, self._loop.time())
 
-    def _seconds_until_turn(self, attempt: Attempt) -> float:
-        now, turn = self._loop.time(), attempt.turn
+    def _seconds_until_turn(self, turn: Turn) -> float:
+        now = self._loop.time()
         return max(self._turns.wait(turn, now), self._general_end(turn.address) - now)
 
     def _general_end(self, address: tuple[str, int]) -> float:
@@ -210,34 +217,25 @@ class Refusals:
         self._moved.set()
         self._moved = asyncio.Event()
 
-    @contextlib.contextmanager
-    def _noted(self, attempt: Attempt) -> Iterator[None]:
-        try:
-            yield
-        except KafkaError as error:
-            if attempt.presented == self.changes and is_refusal(error):
-                self._note(attempt.turn, error)
-            raise
-        else:
-            if attempt.presented == self.changes:
-                self._accepted(attempt.turn)
-
-    def _accepted(self, turn: Turn) -> None:
+    def note_accepted(self, turn: Turn, began_at: float) -> None:
+        """A broker has accepted the credentials that were presented at that time."""
         self.count, self._not_before = 0, -math.inf
         self.refusing.clear()
         self._turns.accepted(turn, self._loop.time())
         self._refused.pop(turn.address, None)
         for address, refused in self._refused.items():
-            if turn.began_at >= refused.newest_at:
+            if began_at >= refused.newest_at:
                 self._refused[address] = attrs.evolve(refused, is_alone=True)
         self._move()
 
-    def _note(self, turn: Turn, error: KafkaError) -> None:
+    def note_refused(self, turn: Turn, began_at: float, error: KafkaError) -> None:
+        """A broker has refused the credentials that were presented at that time."""
         now = self._loop.time()
         before = self._refused.get(turn.address, _NEVER)
         pause = _PAUSE.after(before.count, self._rng)
         self._refused[turn.address] = _Refused(before.count + 1, now, now + pause, before.is_alone)
         self._turns.refused(turn, is_known=before.is_alone)
+        self._move()
         if before.is_alone:
             return
         self.refusing.add(turn.address)
@@ -245,7 +243,7 @@ class Refusals:
         for address, refused in self._refused.items():
             self._refused[address] = attrs.evolve(refused, is_alone=False)
         # Those that were under way at a refusal tell the same fact, and make the pause no longer.
-        if turn.began_at > self._counted_at:
+        if began_at > self._counted_at:
             self.count += 1
             self._counted_at = now
         self._refused_at, self._not_before = now, now + _PAUSE.after(self.count - 1, self._rng)

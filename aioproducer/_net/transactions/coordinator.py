@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import logging
 from collections import Counter
@@ -56,6 +57,10 @@ class _NotFound(Exception):  # noqa: N818  # a message to settle(), not an error
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
+
+
+def _nothing(_endpoint: BrokerEndpoint) -> None:
+    pass
 
 
 def _leave(connection: Connection) -> None:
@@ -221,38 +226,46 @@ class Coordinator:
         return connection
 
     async def _found(self) -> tuple[tuple[str, int], Connection]:
-        endpoint: BrokerEndpoint | None = await self._find()
-        while endpoint is not None:
+        endpoint = await self._find()
+        while True:
             at = endpoint.address
             connection = self._left_at(at)
             if connection is not None:
                 return at, connection
-            dialing = asyncio.create_task(
-                self.session.addresses.dial_unless_refused(endpoint), name="aioproducer coordinator"
-            )
-            try:
-                endpoint = await self._moved_meanwhile(endpoint, dialing)
-            except BaseException:
-                give_up(dialing, _leave)
-                raise
-            if endpoint is not None:
-                give_up(dialing, _leave)
-        connection = dialing.result()
-        self.contact.made(connection, f", the coordinator of {self.of}")
-        return at, connection
+            dialed = await self._dialed(endpoint)
+            if not isinstance(dialed, BrokerEndpoint):
+                self.contact.made(dialed, f", the coordinator of {self.of}")
+                return at, dialed
+            endpoint = dialed
 
-    async def _moved_meanwhile(
-        self, endpoint: BrokerEndpoint, dialing: asyncio.Task[Connection]
-    ) -> BrokerEndpoint | None:
-        """Another coordinator, as the broker of this one does not answer; None when the attempt has ended."""
+    async def _dialed(self, endpoint: BrokerEndpoint) -> Connection | BrokerEndpoint:
+        """A connection to this broker, or another coordinator, where that is known first."""
+        dialing = asyncio.create_task(
+            self.session.addresses.dial_unless_refused(endpoint), name="aioproducer coordinator"
+        )
+        moving = asyncio.create_task(self._moved(endpoint), name="aioproducer coordinator look-up")
+        try:
+            await asyncio.wait((dialing, moving), return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            give_up(dialing, _leave)
+            raise
+        finally:
+            is_moved = moving.done()
+            give_up(moving, _nothing)
+        if is_moved and (not dialing.done() or dialing.exception() is not None):
+            give_up(dialing, _leave)
+            return moving.result()
+        return dialing.result()
+
+    async def _moved(self, endpoint: BrokerEndpoint) -> BrokerEndpoint:
+        """Another coordinator than this one, which may not answer. A look-up that fails says nothing."""
         patience = self.session.config.socket_connection_setup_timeout_ms / 1000
-        while not dialing.done():
-            await asyncio.wait((dialing,), timeout=patience)
-            if not dialing.done():
+        while True:
+            await anyio.sleep(patience)
+            with contextlib.suppress(KafkaError, _NotFound):
                 present = await self._find()
                 if present.address != endpoint.address:
                     return present
-        return None
 
     def _left_at(self, address: tuple[str, int]) -> Connection | None:
         """A connection to this address that is open and has no user."""

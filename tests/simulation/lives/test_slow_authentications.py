@@ -212,6 +212,51 @@ def test_a_coordinator_moves_from_a_broker_that_does_not_answer(moves_after: flo
     simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
 
 
+@pytest.mark.parametrize("others", ["hang", "refuse", "lose their connections"])
+@pytest.mark.parametrize("takes", [12.0, 15.0])
+def test_a_coordinator_whose_broker_is_slow_and_accepts(takes: float, others: str) -> None:
+    """The look-up beside its attempt gets no answer, or an error, and ends nothing."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        producer = await clerk(world, request_timeout_ms=60_000)
+        await transact(producer)
+        coordinator = next(one for one in (1, 2, 3) if one != broker_of_metadata(world, producer))
+        leader = next(
+            one for one in (1, 2, 3) if one not in (coordinator, broker_of_metadata(world, producer))
+        )
+        kafka.faults.move_coordinator("clerk", coordinator)
+        for partition in range(3):
+            kafka.faults.move_leader(TOPIC, partition, leader)
+        for _ in range(3):
+            await transact(producer)
+
+        def later() -> None:
+            asked = broker_of_metadata(world, producer)
+            if others == "hang":
+                world.network.hold(world.port(asked))
+                kafka.faults.delay(takes, api="SaslAuthenticate", times=None)
+                return
+            for broker in {1, 2, 3} - {coordinator}:
+                if others == "refuse":
+                    kafka.faults.error(58, api="SaslAuthenticate", broker=broker, times=None)
+                else:
+                    kafka.faults.delay(takes, api="SaslAuthenticate", broker=broker, times=None)
+            kafka.faults.drop_connections(asked)
+
+        kafka.faults.delay(takes, api="SaslAuthenticate", broker=coordinator, times=None)
+        kafka.faults.drop_connections(coordinator)
+        began = world.now
+        world.loop.call_later(5.0, later)
+        await transact(producer)
+        assert world.now - began < takes + 1.0
+        for broker in (1, 2, 3):
+            world.network.release(world.port(broker))
+        await recover(world, producer)
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_an_authentication_without_an_end(seed: int) -> None:
     """A broker that never answers the credentials is left for another one after request_timeout_ms."""
