@@ -108,7 +108,7 @@ class ProducerConfig:
         10_000,
         LONG_MS,
         Group.CONNECTING,
-        "Time limit of one attempt to connect; doubles after each failure. An authentication has the rest of `request_timeout_ms`.",
+        "Time limit of one attempt to connect; doubles after each failure. An authentication has the rest of `request_timeout_ms`, and 30 s at most.",
     )
     socket_connection_setup_timeout_max_ms: int = setting(
         DERIVED,

@@ -72,11 +72,14 @@ def _writings(secret: str) -> Iterator[str]:
     octets = secret.encode(errors="surrogatepass")
     yield urllib.parse.quote(octets)
     yield urllib.parse.quote(octets, safe="")
-    yield urllib.parse.quote_plus(octets)
+    quoted = urllib.parse.quote_plus(octets)
+    yield quoted
     yield octets.hex()
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        yield encode(octets).decode().rstrip("=")
-        yield from (_inner(encode, octets, before) for before in range(3))
+    # The second one for `Basic`, whose name and password may be quoted (RFC 6749, 2.3.1).
+    for each in dict.fromkeys((octets, quoted.encode())):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(each).decode().rstrip("=")
+            yield from (_inner(encode, each, before) for before in range(3))
 
 
 def _inner(encode: Callable[[bytes], bytes], octets: bytes, before: int) -> str:

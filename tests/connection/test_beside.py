@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aioproducer._net.connecting.beside import first_success
+from aioproducer._net.connecting.beside import Rounds, first_success
 
 Attempt = Callable[[], Coroutine[Any, Any, str]]
 
@@ -134,3 +134,71 @@ async def test_an_error_of_the_program() -> None:
     with pytest.raises(OSError, match="b"):
         await found
     assert attempts.discarded == []
+
+
+async def test_one_that_has_failed_is_repeated_beside_one_that_takes_long() -> None:
+    """What it tries may be well again. When the slow one has ended, all are over."""
+    for is_well in (True, False):
+        attempts = Attempts()
+        found = attempts.run("slow", "restarting")
+        await attempts.until("slow", "restarting")
+        attempts.fail("restarting")
+        await attempts.until("slow", "restarting", "restarting")
+        attempts.succeed("restarting") if is_well else attempts.fail("slow")
+        assert await found == ("restarting" if is_well else None)
+        assert attempts.failures == (["restarting"] if is_well else ["restarting", "slow"])
+
+
+async def test_a_slow_one_goes_on_beside_the_next_round() -> None:
+    """The round is over when the others have failed; the slow one may succeed in any later one."""
+    attempts = Attempts()
+    rounds = Rounds[str](attempts.discarded.append)
+
+    def run(*names: str, has_others: bool = False) -> asyncio.Task[str | None]:
+        return asyncio.ensure_future(
+            rounds.first_success(map(attempts, names), 0.01, attempts.failed, has_others=has_others)
+        )
+
+    found = run("slow", "a")
+    await attempts.until("slow", "a")
+    attempts.fail("a")
+    assert await found is None
+    found = run("b", has_others=True)
+    await attempts.until("slow", "a", "b")
+    assert await found is None
+    found = run()
+    attempts.succeed("slow")
+    assert await found == "slow"
+    assert (attempts.failures, attempts.discarded) == (["a"], [])
+    assert await run() is None
+
+
+async def test_a_round_with_nothing_else_to_try_waits() -> None:
+    """One broker alone may take as long as its attempt is given."""
+    attempts = Attempts(setup_timeout=0.0)
+    rounds = Rounds[str](attempts.discarded.append)
+    found = asyncio.ensure_future(
+        rounds.first_success([attempts("a")], 0.0, attempts.failed, has_others=False)
+    )
+    await attempts.until("a")
+    await asyncio.sleep(0)
+    assert not found.done()
+    attempts.succeed("a")
+    assert await found == "a"
+
+
+async def test_rounds_that_are_given_up() -> None:
+    """What an attempt gives all the same is discarded."""
+    attempts = Attempts()
+    rounds = Rounds[str](attempts.discarded.append)
+    found = asyncio.ensure_future(
+        rounds.first_success(map(attempts, "ab"), 0.01, attempts.failed, has_others=True)
+    )
+    await attempts.until("a", "b")
+    assert await found is None
+    attempts.succeed("a")
+    rounds.give_up()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert attempts.discarded in (["a"], [])
+    assert await rounds.first_success([], 0.01, attempts.failed, has_others=False) is None

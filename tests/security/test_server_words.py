@@ -107,6 +107,15 @@ def test_base64_of_a_text_with_the_secret(before: int, behind: int) -> None:
     assert len(coded) - len(begin) - len(end) + 3 >= len(secret)
 
 
+@pytest.mark.parametrize("client", ["me", "app", "client"])
+def test_the_header_of_a_client_whose_secret_is_quoted(client: str) -> None:
+    """`Authorization: Basic` has the base64 of the quoted secret, with sasl.oauthbearer.header.urlencode."""
+    header = base64.b64encode(f"{client}:{urllib.parse.quote_plus(AWKWARD)}".encode()).decode()
+    shown = without_secrets(f"invalid authorization: Basic {header}", [Secret(AWKWARD)])
+    assert "***" in shown
+    assert header[12:-4] not in shown
+
+
 @pytest.mark.parametrize("begins", range(980, 1_010))
 def test_a_secret_at_the_end_of_the_words_that_are_shown(begins: int) -> None:
     """No part of it is left where words are cut, nor behind secrets that were hidden before it."""

@@ -6,11 +6,11 @@ import asyncio
 import copy
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 import anyio
 
-from aioproducer._net.connecting.beside import first_success, give_up
+from aioproducer._net.connecting.beside import Rounds, first_success, give_up
 from aioproducer._net.connecting.connection.asking import answer_to
 from aioproducer._net.connecting.dialing import is_refused_everywhere
 from aioproducer._net.connecting.link import is_idle
@@ -48,6 +48,42 @@ def _leave(made: tuple[BrokerEndpoint, Connection]) -> None:
     made[1].departure.leave()
 
 
+class _Errors:
+    """The errors of attempts at several brokers."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._told: KafkaError | None = None
+        self._refusal: KafkaError | None = None
+
+    def failed(self, error: Exception) -> bool:
+        """Note an error; returns whether another attempt may begin."""
+        if not isinstance(error, KafkaError):
+            raise error
+        control = self._control
+        if not control.is_connected:
+            # Otherwise the present connection is of use.
+            control.history.failed(error)
+            control.session.last_error = error
+            control.contact.failed()
+        if is_refused_everywhere(error):
+            self._refusal = self._refusal or error
+            return False
+        # A refusal says more than a broker that cannot be reached.
+        if not isinstance(self._told, FINAL):
+            self._told = error
+        return True
+
+    def told(self) -> NoReturn:
+        """Raise the error that says most. Brokers that refused in an earlier round may be in their pause."""
+        raise (
+            self._refusal
+            or self._told
+            or self._control.session.addresses.present_refusal()
+            or BrokerUnavailableError("no broker has answered yet")
+        )
+
+
 Response = TypeVar("Response", bound="tuple[Any, ...]")
 
 
@@ -76,6 +112,10 @@ class Control:
         self._changed_at = -math.inf
         self._changing: asyncio.Task[None] | None = None
         self._beginning: asyncio.Task[Connection | None] | None = None
+        # One attempt may take long, while other brokers that have failed are well again.
+        self._rounds = Rounds[tuple[BrokerEndpoint, "Connection"]](_leave)
+        # The addresses of their attempts that go on.
+        self._tried: set[tuple[str, int]] = set()
         self._failure: KafkaError | None = None
 
     @property
@@ -133,19 +173,16 @@ class Control:
             self._use(*found)
 
     async def _dialed_or_begun(self) -> tuple[BrokerEndpoint, Connection] | None:
-        """A connection to one of the brokers; None if a new beginning has led to one before."""
-        dialing = self._dial_one(self._worth_trying())
-        beginning = self._beginning
-        if beginning is None or beginning.done():
-            return await dialing
-        task = asyncio.create_task(dialing, name="aioproducer metadata")
+        """A connection to one of the brokers; None if a new beginning, or a change of the broker, has led to one before."""
+        task = asyncio.create_task(self._next_round(), name="aioproducer metadata")
         try:
-            await asyncio.wait((task, beginning), return_when=asyncio.FIRST_COMPLETED)
-            if not self.is_connected:
+            while not (task.done() or self.is_connected):
+                others = [each for each in (self._beginning, self._changing) if each is not None]
+                going_on = [task, *(each for each in others if not each.done())]
+                await asyncio.wait(going_on, return_when=asyncio.FIRST_COMPLETED)
+            if not self.is_connected and self._beginning is not None and isinstance(task.exception(), FINAL):
                 # Where the brokers refuse as well, the beginning may still lead to others.
-                await asyncio.wait((task,))
-                if isinstance(task.exception(), FINAL):
-                    await asyncio.wait((beginning,))
+                await asyncio.wait((self._beginning,), timeout=self._setup_timeout)
         except BaseException:  # cancelled
             give_up(task, _leave)
             raise
@@ -218,39 +255,49 @@ class Control:
         self._use(endpoint, connection)
         return connection
 
+    async def _next_round(self) -> tuple[BrokerEndpoint, Connection]:
+        """A connection to one of the brokers that may be dialed now, or to one that an earlier round began with."""
+        candidates = [each for each in self._in_order() if each.address not in self._tried]
+        free = self._free(candidates)
+        errors = _Errors(self)
+        found = await self._rounds.first_success(
+            [partial(self._attempt_of_a_round, endpoint) for endpoint in free],
+            self._setup_timeout,
+            errors.failed,
+            has_others=len(free) < len(candidates),
+        )
+        return found or errors.told()
+
     async def _dial_one(self, candidates: list[BrokerEndpoint]) -> tuple[BrokerEndpoint, Connection]:
-        told: KafkaError = BrokerUnavailableError("the metadata has no broker")
-        refusal: KafkaError | None = None
+        errors = _Errors(self)
+        attempts = [partial(self._attempt, endpoint) for endpoint in candidates]
+        return await first_success(attempts, self._setup_timeout, errors.failed, _leave) or errors.told()
 
-        async def attempt(endpoint: BrokerEndpoint) -> tuple[BrokerEndpoint, Connection]:
-            if not self.is_connected:
-                self.history.connecting(address_text(endpoint.host, endpoint.port))
+    @property
+    def _setup_timeout(self) -> float:
+        return self.session.config.socket_connection_setup_timeout_ms / 1000
+
+    async def _attempt_of_a_round(self, endpoint: BrokerEndpoint) -> tuple[BrokerEndpoint, Connection]:
+        self._tried.add(endpoint.address)
+        try:
+            return await self._attempt(endpoint)
+        finally:
+            self._tried.discard(endpoint.address)
+
+    async def _attempt(self, endpoint: BrokerEndpoint) -> tuple[BrokerEndpoint, Connection]:
+        place = address_text(endpoint.host, endpoint.port)
+        if not self.is_connected:
+            self.history.connecting(place)
+        try:
             return endpoint, await self.session.addresses.dial(endpoint)
-
-        def failed(error: Exception) -> bool:
-            nonlocal told, refusal
-            if not isinstance(error, KafkaError):
-                raise error
+        except KafkaError:
             if not self.is_connected:
-                # Otherwise the present connection is of use.
-                self.history.failed(error)
-                self.session.last_error = error
-                self.contact.failed()
-            if is_refused_everywhere(error):
-                refusal = refusal or error
-                return False
-            # A refusal says more than a broker that cannot be reached.
-            told = told if isinstance(told, FINAL) else error
-            return True
-
-        attempts = [partial(attempt, endpoint) for endpoint in candidates]
-        setup_timeout = self.session.config.socket_connection_setup_timeout_ms / 1000
-        found = await first_success(attempts, setup_timeout, failed, _leave)
-        if found is None:
-            raise refusal or told
-        return found
+                # Another attempt may have begun meanwhile.
+                self.history.address = place
+            raise
 
     def _use(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
+        self._rounds.give_up()
         former, self.connection = self.connection, connection
         if former is not None:
             former.departure.leave_when_answered()
@@ -270,6 +317,10 @@ class Control:
 
     def _worth_trying(self) -> list[BrokerEndpoint]:
         """All brokers that may be dialed now; without any, the first that may be dialed again."""
+        return self._free(self._in_order())
+
+    def _in_order(self) -> list[BrokerEndpoint]:
+        """The brokers in the order in which they are dialed."""
         addresses = self.session.addresses
         now = self.session.loop.time()
         is_lost = self.session.view.rebootstrap_due(now)
@@ -279,9 +330,11 @@ class Control:
             is_former = is_lost and endpoint.origin is not Origin.BOOTSTRAP
             return endpoint.address in addresses.unaccepted, is_former
 
-        return self._free(sorted(self._candidates(), key=order))
+        return sorted(self._candidates(), key=order)
 
     def _free(self, candidates: list[BrokerEndpoint]) -> list[BrokerEndpoint]:
+        if not candidates:
+            return []
         free_at = [self.session.addresses.free_at(each.address) for each in candidates]
         now = self.session.loop.time()
         free = [candidate for candidate, at in zip(candidates, free_at, strict=True) if at <= now]
@@ -379,4 +432,5 @@ class Control:
         for task in (self._changing, self._beginning):
             if task is not None:
                 task.cancel()
+        self._rounds.give_up()
         self.close()

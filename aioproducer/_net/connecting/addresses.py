@@ -37,7 +37,7 @@ from aioproducer.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from random import Random
 
     from aioproducer._net.connecting.connection.connection import Connection
@@ -117,6 +117,7 @@ class Addresses:
         self._renewal = SessionRenewal(
             loop, rng, config.client_id, config.request_timeout_ms / 1000, self._refusals
         )
+        self._presenting: dict[Attempt, anyio.CancelScope] = {}
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, BrokerEndpoint] = {}
         self._replacement = Replacement(
@@ -160,6 +161,11 @@ class Addresses:
     def is_refused(self, address: tuple[str, int]) -> bool:
         """Whether attempts at this address pause because credentials were refused."""
         return self._refusals.not_before(address) > self._loop.time()
+
+    def present_refusal(self) -> KafkaError | None:
+        """The newest error of an address that pauses because credentials were refused."""
+        refused = (known for place, known in self._known.items() if self.is_refused(place))
+        return next((copy.copy(known.trouble[1]) for known in refused if known.trouble is not None), None)
 
     def has_refused_lately(self, address: tuple[str, int]) -> bool:
         """Whether this address does not accept the credentials or certificates.
@@ -272,14 +278,15 @@ class Addresses:
                 async with self._refusals.attempt(endpoint.address) as attempt:
                     changes = self._replacement.changes
                     try:
-                        connection = await dial(
-                            endpoint,
-                            self._config,
-                            self._security.in_turn(attempt),
-                            setup_timeout=setup_timeout,
-                            network=self._network,
-                            tried_last=self.at(*endpoint.address).tried_last,
-                        )
+                        with self._until_a_change(attempt):
+                            connection = await dial(
+                                endpoint,
+                                self._config,
+                                self._security.in_turn(attempt),
+                                setup_timeout=setup_timeout,
+                                network=self._network,
+                                tried_last=self.at(*endpoint.address).tried_last,
+                            )
                     except KafkaError as error:
                         self._note_unaccepted(endpoint.address, attempt, error)
                         raise
@@ -287,6 +294,18 @@ class Addresses:
         raise BrokerUnavailableError(
             f"the credentials were changed during each of {_MOST_CHANGES} attempts", broker=endpoint.name
         )
+
+    @contextlib.contextmanager
+    def _until_a_change(self, attempt: Attempt) -> Iterator[None]:
+        """An attempt that goes on until other credentials are given: a broker may not answer the former ones at all."""
+        with anyio.CancelScope() as scope:
+            self._presenting[attempt] = scope
+            try:
+                yield
+            finally:
+                del self._presenting[attempt]
+        if scope.cancelled_caught:
+            raise CredentialsChanged
 
     def _note_unaccepted(self, address: tuple[str, int], attempt: Attempt, error: KafkaError) -> None:
         is_final = isinstance(error, AuthenticationError | ConfigurationError)
@@ -323,6 +342,9 @@ class Addresses:
         self._security.adopt_credentials(config)
         # The refusals were those of the former ones.
         self._refusals.forget()
+        for attempt, scope in self._presenting.items():
+            if attempt.has_begun:
+                scope.cancel()
         self._replacement.begin()
 
     async def reload_certificates(self) -> None:

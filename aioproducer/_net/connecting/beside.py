@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-__all__ = ["first_success", "give_up"]
+__all__ = ["Rounds", "first_success", "give_up"]
 
 T = TypeVar("T")
+Attempt: TypeAlias = "Callable[[], Coroutine[Any, Any, T]]"
 # As long as an authentication without an answer holds up the others that have to wait for their turn.
 _PATIENCE: Final = 3.0
 
 
 async def first_success(
-    attempts: Iterable[Callable[[], Coroutine[Any, Any, T]]],
+    attempts: Iterable[Attempt[T]],
     setup_timeout: float,
     failed: Callable[[Exception], bool],
     discard: Callable[[T], None],
@@ -25,35 +27,116 @@ async def first_success(
     """The result of the first attempt that succeeds; None if none does.
 
     The next attempt begins when one has failed, or after three seconds, or `setup_timeout` if that is less, beside those that go
-    on. `failed` gets each error: False where no further attempt may begin, also if others that have begun may succeed. Attempts
-    that go on behind a success are cancelled; `discard` gets what they give all the same.
+    on. One that has failed is repeated so much later, as long as one that has not yet ended goes on: what it tries may be well
+    again. `failed` gets each error: False where no further one may begin. Attempts that go on behind a success are
+    cancelled; `discard` gets what they give all the same.
     """
-    running: set[asyncio.Task[T]] = set()
-    waiting = list(attempts)
+    patience = min(_PATIENCE, setup_timeout)
+    waiting: deque[Attempt[T]] = deque(attempts)
     if len(waiting) == 1:
         return await _only(waiting[0], failed)
+    loop = asyncio.get_running_loop()
+    under_way = _UnderWay[T](discard)
+    unended = len(waiting)
+    failures: deque[tuple[float, Attempt[T]]] = deque()
     try:
-        while waiting or running:
-            seconds = None
+        while unended:
             if waiting:
-                running.add(asyncio.create_task(waiting.pop(0)()))
-                seconds = min(_PATIENCE, setup_timeout) if waiting else None
-            done, running = await asyncio.wait(running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            results = [task.result() for task in done if task.exception() is None]
-            if results:
-                for other in results[1:]:
-                    discard(other)
-                return results[0]
-            for task in done:
-                error = task.exception()
-                if not isinstance(error, Exception):
-                    task.result()  # raises it
-                elif not failed(error):
+                under_way.begin(waiting.popleft(), is_repeated=False)
+            elif failures and failures[0][0] <= loop.time():
+                under_way.begin(failures.popleft()[1], is_repeated=True)
+            repeating = max(0.0, failures[0][0] - loop.time()) if failures else None
+            made, ended = await under_way.ended(patience if waiting else repeating)
+            if made is not None:
+                return made
+            for attempt, is_repeated, error in ended:
+                unended -= not is_repeated
+                if not failed(error):
+                    unended -= len(waiting)
                     waiting.clear()
+                failures.append((loop.time() + patience, attempt))
         return None
     finally:
-        for task in running:
-            give_up(task, discard)
+        under_way.give_up()
+
+
+class Rounds(Generic[T]):
+    """Attempts in rounds: one that takes long goes on beside the next round, which may have other attempts, or the same anew."""
+
+    def __init__(self, discard: Callable[[T], None]) -> None:
+        self._under_way = _UnderWay[T](discard)
+
+    async def first_success(
+        self,
+        attempts: Iterable[Attempt[T]],
+        setup_timeout: float,
+        failed: Callable[[Exception], bool],
+        *,
+        has_others: bool,
+    ) -> T | None:
+        """The result of the first attempt of this round, or of those before it, that succeeds; None where the round is over.
+
+        The next attempt begins as in the function of this name. When all have begun, and one has failed, or the next round
+        `has_others`, those that go on have three seconds each, or `setup_timeout` if that is less.
+        """
+        patience = min(_PATIENCE, setup_timeout)
+        waiting: deque[Attempt[T]] = deque(attempts)
+        while waiting or self._under_way:
+            if waiting:
+                self._under_way.begin(waiting.popleft(), is_repeated=False)
+            seconds = patience if waiting else self._under_way.rest_of(patience) if has_others else None
+            made, ended = await self._under_way.ended(seconds)
+            if made is not None:
+                self.give_up()
+                return made
+            for _, _, error in ended:
+                has_others = True
+                if not failed(error):
+                    waiting.clear()
+            if has_others and not waiting and self._under_way.rest_of(patience) <= 0:
+                break
+        return None
+
+    def give_up(self) -> None:
+        """Cancel the attempts that go on."""
+        self._under_way.give_up()
+
+
+class _UnderWay(Generic[T]):
+    """The attempts that go on."""
+
+    def __init__(self, discard: Callable[[T], None]) -> None:
+        self._discard = discard
+        self._tasks: dict[asyncio.Task[T], tuple[Attempt[T], bool, float]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def begin(self, attempt: Attempt[T], *, is_repeated: bool) -> None:
+        task = asyncio.create_task(attempt(), name="aioproducer attempt")
+        self._tasks[task] = attempt, is_repeated, asyncio.get_running_loop().time()
+
+    def rest_of(self, patience: float) -> float:
+        """The seconds until the newest one has had so many."""
+        newest = max((began for _, _, began in self._tasks.values()), default=0.0)
+        return max(0.0, newest + patience - asyncio.get_running_loop().time())
+
+    async def ended(self, seconds: float | None) -> tuple[T | None, list[tuple[Attempt[T], bool, Exception]]]:
+        """A result, or the attempts that have failed within so many seconds, and whether they were repeated ones."""
+        done, _ = await asyncio.wait(self._tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        ended = [(task, *self._tasks.pop(task)[:2]) for task in done if task in self._tasks]
+        made = [task.result() for task, _, _ in ended if task.exception() is None]
+        for other in made[1:]:
+            self._discard(other)
+        if made:
+            return made[0], []
+        return None, [(attempt, is_repeated, _error_of(task)) for task, attempt, is_repeated in ended]
+
+    def give_up(self) -> None:
+        """Cancel all."""
+        tasks, self._tasks = self._tasks, {}
+        for task in tasks:
+            give_up(task, self._discard)
 
 
 def give_up(task: asyncio.Task[T], discard: Callable[[T], None]) -> None:
@@ -62,14 +145,19 @@ def give_up(task: asyncio.Task[T], discard: Callable[[T], None]) -> None:
     task.cancel()
 
 
-async def _only(
-    attempt: Callable[[], Coroutine[Any, Any, T]], failed: Callable[[Exception], bool]
-) -> T | None:
+async def _only(attempt: Attempt[T], failed: Callable[[Exception], bool]) -> T | None:
     try:
         return await attempt()
     except Exception as error:  # noqa: BLE001  # as with several
         failed(error)
     return None
+
+
+def _error_of(task: asyncio.Task[Any]) -> Exception:
+    if isinstance(error := task.exception(), Exception):
+        return error
+    task.result()  # raises it
+    raise AssertionError("it has failed")  # for type checkers
 
 
 def _discarded(discard: Callable[[T], None], task: asyncio.Task[T]) -> None:

@@ -55,6 +55,9 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 20)
 # Reasons of an AuthenticationError that every address of the host would give; more attempts may lock the account.
 _OF_ALL_ADDRESSES = frozenset(("credentials", "mechanism", "token"))
 
+# Seconds. With a long request_timeout_ms, as some services advise, a commit has time for another attempt where one gets no answer.
+_LONGEST_AUTHENTICATION = 30.0
+
 _NO_KAFKA = "no answer to the first request; its listener may want TLS, or is no Kafka"
 
 # asyncio's limit of 512 KiB for TLS costs more than twice the processor time for each byte.
@@ -102,8 +105,8 @@ async def dial(
     """A connection to this broker, ready for requests.
 
     It has `setup_timeout` seconds, by default `socket_connection_setup_timeout_ms`, and each authentication has the rest of
-    `request_timeout_ms`; where one takes long, the next address is tried beside it. BrokerUnavailableError lists the error of
-    each address; it is a ProtocolError if a peer answered that is no usable broker.
+    `request_timeout_ms`, or of 30 seconds if that is more; where one takes long, the next address is tried beside it, and one that has failed again.
+    BrokerUnavailableError lists the error of each address; it is a ProtocolError if a peer answered that is no usable broker.
 
     `tried_last` has the addresses of this host where a broker refused the credentials, or did not answer them. It is kept here.
     """
@@ -125,7 +128,8 @@ class _Dial:
         self._share = 0.0
         self._began = math.inf
         self._tried_last = tried_last
-        self._failures: list[tuple[str, Exception]] = []
+        # The newest one of each address.
+        self._failures: dict[str, Exception] = {}
         self._refusal: Exception | None = None
         # The attempts that go on.
         self._under_way: list[str] = []
@@ -143,10 +147,15 @@ class _Dial:
             return made
         if self._refusal is not None:
             raise self._refusal
-        raise _failed(endpoint.name, self._failures) from self._failures[-1][1]
+        raise _failed(endpoint.name, self._failures) from [*self._failures.values()][-1]
 
     def _next_share(self) -> float:
-        """The seconds of the next address: an even share of what those before it have left of theirs."""
+        """The seconds of the next address: an even share of what those before it have left of theirs.
+
+        One that is tried again, beside others that take long, has as long as the last one, and a second at least.
+        """
+        if self._remaining == 0:
+            return max(self._share, 1.0)
         now = asyncio.get_running_loop().time()
         self._left -= max(0.0, min(self._share, now - self._began))
         self._share, self._began = max(0.0, self._left) / self._remaining, now
@@ -178,7 +187,9 @@ class _Dial:
                 self._try_last(address)
             self._refusal = self._refusal or error
             return False
-        self._failures.append((joined(address, self._attempts.endpoint.port), failure.with_traceback(None)))
+        place = joined(address, self._attempts.endpoint.port)
+        self._failures.pop(place, None)
+        self._failures[place] = failure.with_traceback(None)
         return True
 
     def _try_last(self, address: str) -> None:
@@ -264,7 +275,7 @@ class Attempts:
         began = loop.time()
         connection = await self._connected(address, limit)
         # For the versions and the authentication together.
-        answered_until = min(loop.time() + self.config.request_timeout_ms / 1000, began + self.longest)
+        answered_until = min(loop.time() + self._answer_timeout, began + self.longest)
         try:
             versions = await self._versions(connection, min(began + limit, answered_until), limit)
             connection.opened(Opened(versions, await self._session(connection, versions, answered_until)))
@@ -273,9 +284,13 @@ class Attempts:
             raise
         return connection
 
+    @property
+    def _answer_timeout(self) -> float:
+        return min(self.config.request_timeout_ms / 1000, _LONGEST_AUTHENTICATION)
+
     async def _versions(self, connection: Connection, until: float, limit: float) -> BrokerVersions:
         name, surplus = self.endpoint.name, connection.remarks.surplus
-        limit = min(limit, self.config.request_timeout_ms / 1000)
+        limit = min(limit, self._answer_timeout)
         with _named(connection, limit):
             asking = ask_versions(name, SOFTWARE_VERSION, surplus)
             return await converse(connection, asking, timeout=until - asyncio.get_running_loop().time())
@@ -286,7 +301,7 @@ class Attempts:
         authenticate = self.security.authenticate
         if authenticate is None:
             return None
-        with _named(connection, min(self.config.request_timeout_ms / 1000, self.longest)):
+        with _named(connection, min(self._answer_timeout, self.longest)):
             exchange = authenticate(self.endpoint, versions)
             return await converse(connection, exchange, timeout=until - asyncio.get_running_loop().time())
 
@@ -375,11 +390,11 @@ def meaning(error: Exception, endpoint: BrokerEndpoint, security: SecurityProtoc
     return tls_failure(cause, endpoint.server_name) or error
 
 
-def _failed(broker: str, failures: list[tuple[str, Exception]]) -> KafkaError:
+def _failed(broker: str, failures: dict[str, Exception]) -> KafkaError:
     # The error of an address may name the broker at its end, as the whole does.
     named = f" (broker {broker})"
-    listed = "; ".join(f"{place}: {_reason(error).removesuffix(named)}" for place, error in failures)
-    for _, error in failures:
+    listed = "; ".join(f"{place}: {_reason(error).removesuffix(named)}" for place, error in failures.items())
+    for error in failures.values():
         if isinstance(error, AuthenticationError):
             return AuthenticationError(
                 f"cannot open a connection: {listed}",
@@ -390,7 +405,7 @@ def _failed(broker: str, failures: list[tuple[str, Exception]]) -> KafkaError:
             )
     kind = (
         ProtocolError
-        if any(isinstance(error, ProtocolError) for _, error in failures)
+        if any(isinstance(error, ProtocolError) for error in failures.values())
         else BrokerUnavailableError
     )
     return kind(f"cannot open a connection: {listed}", broker=broker)

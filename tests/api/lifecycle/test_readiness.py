@@ -40,7 +40,7 @@ async def test_a_producer_that_is_well(make: Make) -> None:
 async def test_no_broker_answers() -> None:
     """The bootstrap servers are named with the reason; the producer stays live."""
     async with Producer("127.0.0.1:1", client_id="alone", **QUICK) as producer:
-        await until(lambda: producer.health().problems[1:])
+        await until(lambda: producer.health().last_error and producer.health().problems[1:])
         health = producer.health()
         assert (health.live, health.ready) == (True, False)
         first, second = health.problems

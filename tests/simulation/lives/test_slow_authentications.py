@@ -109,10 +109,7 @@ def test_hosts_with_addresses_that_do_not_answer(
     """A load balancer over several zones, of which some have lost their directory. All connections are lost once."""
 
     async def play(world: World) -> None:
-        names = [f"127.0.0.{number}" for number in range(11, 11 + addresses)]
-        world.network.alias.update(dict.fromkeys(names, "127.0.0.1"))
-        world.network.names["zones"] = names
-        advertise(world, dict.fromkeys((1, 2, 3), "zones"))
+        to_zones(world, addresses)
         limits = {"socket_connection_setup_timeout_ms": int(patience * 1000)}
         producer = await clerk(world, **limits) if is_transactional else patient_producer(world, **limits)
         if is_transactional:
@@ -120,14 +117,7 @@ def test_hosts_with_addresses_that_do_not_answer(
         else:
             await at_work(world, producer, 3)
         connect = world.network.connect
-
-        async def silent_in_some(factory: Callable[[], Any], host: str, port: int) -> Any:
-            transport, connection = await connect(factory, host, port)
-            if host in names[:silent]:
-                await_versions_alone(transport)
-            return transport, connection
-
-        world.network.connect = silent_in_some  # type: ignore[method-assign]
+        silence_zones(world, silent)
         for broker in (1, 2, 3):
             world.kafka.faults.drop_connections(broker)
         began = world.now
@@ -135,7 +125,8 @@ def test_hosts_with_addresses_that_do_not_answer(
             await transact(producer)
         else:
             await asyncio.gather(*await send_to_each(world, producer, range(3)))
-        one_after_the_other = 1.3 * min(patience, 3.0) * silent
+        # An attempt without an answer holds up those at other brokers for three seconds.
+        one_after_the_other = 1.3 * 3.0 * silent
         assert world.now - began < (2.0 if is_transactional else 1.0) * one_after_the_other + 2.0
         world.network.connect = connect  # type: ignore[method-assign]
         await producer.flush()
@@ -143,16 +134,42 @@ def test_hosts_with_addresses_that_do_not_answer(
     simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
 
 
+def to_zones(world: World, addresses: int) -> None:
+    """Give all brokers one host with so many addresses."""
+    names = [f"127.0.0.{number}" for number in range(11, 11 + addresses)]
+    world.network.alias.update(dict.fromkeys(names, "127.0.0.1"))
+    world.network.names["zones"] = names
+    advertise(world, dict.fromkeys((1, 2, 3), "zones"))
+
+
+def silence_zones(world: World, count: int) -> None:
+    """So many addresses of this host answer the first request of each connection alone."""
+    connect, zones = world.network.connect, world.network.names["zones"]
+    assert isinstance(zones, list)
+    silent = zones[:count]
+
+    async def silent_in_some(factory: Callable[[], Any], host: str, port: int) -> Any:
+        transport, connection = await connect(factory, host, port)
+        if host in silent:
+            await_versions_alone(transport)
+        return transport, connection
+
+    world.network.connect = silent_in_some  # type: ignore[method-assign]
+
+
 def await_versions_alone(transport: Any) -> None:
     """Nothing but the first request of the connection reaches the broker."""
-    write, requests = transport.write, itertools.count()
+    write, writelines, requests = transport.write, transport.writelines, itertools.count()
 
     def written(data: Any) -> None:
         if next(requests) == 0:
             write(data)
 
-    transport.write = written
-    transport.writelines = lambda _parts: None
+    def lines_written(parts: Any) -> None:
+        if next(requests) == 0:
+            writelines(parts)
+
+    transport.write, transport.writelines = written, lines_written
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -255,6 +272,171 @@ def test_a_coordinator_whose_broker_is_slow_and_accepts(takes: float, others: st
         await recover(world, producer)
 
     simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_transactional", [False, True])
+@pytest.mark.parametrize("is_one_address", [False, True])
+def test_a_rotated_password_where_one_place_does_not_answer(
+    seed: int, *, is_transactional: bool, is_one_address: bool
+) -> None:
+    """One broker, or one address of each. The others refuse until the program has the new one, and then nothing waits for it."""
+
+    async def play(world: World) -> None:
+        faults = world.kafka.faults
+        if is_one_address:
+            to_zones(world, 2)
+        producer = await at_the_second_broker(world, is_transactional=is_transactional)
+        connect = world.network.connect
+        if is_one_address:
+            silence_zones(world, 1)
+        else:
+            faults.silence(api="SaslAuthenticate", broker=1, times=None)
+        refusals = [
+            faults.error(58, api="SaslAuthenticate", broker=broker, times=None)
+            for broker in ((1, 2, 3) if is_one_address else (2, 3))
+        ]
+        for broker in (1, 2, 3):
+            faults.drop_connections(broker)
+        began = world.now
+
+        def rotate() -> None:
+            for refusal in refusals:
+                refusal.heal()
+            producer.set_credentials(username="alice", password="first")
+
+        world.loop.call_later(10.0, rotate)
+        await use(world, producer, is_transactional=is_transactional)
+        # Each of two dials may begin with the silent address.
+        assert world.now - began < 10.0 + (7.0 if is_one_address else 4.0)
+        world.network.connect = connect  # type: ignore[method-assign]
+        await recover(world, producer)
+
+    simulate(play, seed, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_new_credentials_where_former_ones_get_no_answer(*, is_transactional: bool) -> None:
+    """They are presented at once: attempts with the former ones are not waited for."""
+
+    async def play(world: World) -> None:
+        producer = await at_the_second_broker(world, is_transactional=is_transactional)
+        silence = world.kafka.faults.silence(api="SaslAuthenticate", times=None)
+        for broker in (1, 2, 3):
+            world.kafka.faults.drop_connections(broker)
+        began = world.now
+
+        def rotate() -> None:
+            silence.heal()
+            producer.set_credentials(username="alice", password="first")
+
+        world.loop.call_later(5.0, rotate)
+        await use(world, producer, is_transactional=is_transactional)
+        assert world.now - began < 5.0 + 1.0
+        await recover(world, producer)
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_one_attempt_that_gets_no_answer(*, is_transactional: bool) -> None:
+    """A firewall has lost one connection. It is waited for as long as for any authentication, and another one follows."""
+
+    async def play(world: World) -> None:
+        producer = await at_the_second_broker(world, is_transactional=is_transactional)
+        world.kafka.faults.silence(api="SaslAuthenticate", broker=2, times=1)
+        world.kafka.faults.drop_connections(2)
+        began = world.now
+        await use(world, producer, is_transactional=is_transactional)
+        assert world.now - began < 30.0 + 1.0
+        await recover(world, producer)
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_change_of_the_broker_beside_one_that_does_not_answer(seed: int) -> None:
+    """The broker of the metadata ends while another one is dialed in its place. Nothing waits for a third one then."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        producer = await clerk(world, request_timeout_ms=60_000)
+        for _ in range(2):
+            await transact(producer)
+        here = broker_of_metadata(world, producer)
+        slow, silent = (broker for broker in (1, 2, 3) if broker != here)
+        kafka.faults.delay(4.0, api="SaslAuthenticate", broker=slow, times=None)
+        kafka.faults.silence(api="SaslAuthenticate", broker=silent, times=None)
+        kafka.faults.move_coordinator("clerk", slow)
+        for partition in range(3):
+            kafka.faults.move_leader(TOPIC, partition, slow)
+        producer._engine.control.change()
+        producer._engine.cluster.stale(None)
+        await asyncio.sleep(0.5)
+        await kafka.faults.stop_broker(here)
+        began = world.now
+        await transact(producer)
+        assert world.now - began < 13.0
+        await kafka.faults.start_broker(here)
+        await recover(world, producer)
+
+    simulate(play, seed, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+async def at_the_second_broker(world: World, *, is_transactional: bool) -> Any:
+    """A producer with requests of a minute, whose leaders and coordinator are there."""
+    limits = {"request_timeout_ms": 60_000}
+    producer = await clerk(world, **limits) if is_transactional else patient_producer(world, **limits)
+    if not is_transactional:
+        world.kafka.create_topic(TOPIC, 3)
+        await producer.start()
+    world.kafka.faults.move_coordinator("clerk", 2)
+    for partition in range(3):
+        world.kafka.faults.move_leader(TOPIC, partition, 2)
+    for _ in range(3):
+        await use(world, producer, is_transactional=is_transactional)
+    return producer
+
+
+async def use(world: World, producer: Any, *, is_transactional: bool) -> None:
+    """Records that are acknowledged, or a transaction that is committed."""
+    if is_transactional:
+        await transact(producer)
+    else:
+        await asyncio.gather(*await send_to_each(world, producer, range(3)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("away", [2.0, 8.0])
+def test_brokers_that_are_back_beside_one_that_does_not_answer(seed: int, away: float) -> None:
+    """They are asked again in the next round, while the attempt at the silent one goes on."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        producer = await clerk(world, request_timeout_ms=60_000)
+        for _ in range(3):
+            await transact(producer)
+        kafka.faults.silence(api="SaslAuthenticate", broker=1, times=None)
+        for broker in (2, 3):
+            await kafka.faults.stop_broker(broker)
+        kafka.faults.drop_connections(1)
+        began = world.now
+
+        async def come_back() -> None:
+            await asyncio.sleep(away)
+            for broker in (2, 3):
+                await kafka.faults.start_broker(broker)
+            kafka.faults.move_coordinator("clerk", 2)
+            for partition in range(3):
+                kafka.faults.move_leader(TOPIC, partition, 2)
+
+        coming = asyncio.create_task(come_back())
+        await transact(producer)
+        assert world.now - began < away + 4.0
+        await coming
+        await recover(world, producer)
+
+    simulate(play, seed, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
 
 
 @pytest.mark.parametrize("seed", range(4))
