@@ -56,9 +56,11 @@ class Attempts:
 
 async def test_the_next_one_begins_beside_one_that_takes_long() -> None:
     """The first one may succeed all the same, and the other one is cancelled."""
-    attempts = Attempts()
+    attempts, loop = Attempts(setup_timeout=0.01), asyncio.get_running_loop()
+    began = loop.time()
     found = attempts.run("a", "b", "c")
     await attempts.until("a", "b", "c")
+    assert loop.time() < began + 3.0
     attempts.succeed("a")
     assert await found == "a"
     assert (attempts.failures, attempts.discarded) == ([], [])
@@ -137,7 +139,7 @@ async def test_an_error_of_the_program() -> None:
 
 
 async def test_one_that_has_failed_is_repeated_beside_one_that_takes_long() -> None:
-    """What it tries may be well again. When the slow one has ended, all are over."""
+    """Its broker may be well again. When the slow one has ended, all are over."""
     for is_well in (True, False):
         attempts = Attempts()
         found = attempts.run("slow", "restarting")
@@ -188,7 +190,7 @@ async def test_a_round_with_nothing_else_to_try_waits() -> None:
 
 
 async def test_rounds_that_are_given_up() -> None:
-    """What an attempt gives all the same is discarded."""
+    """The result of an attempt that ends all the same is discarded."""
     attempts = Attempts()
     rounds = Rounds[str](attempts.discarded.append)
     found = asyncio.ensure_future(

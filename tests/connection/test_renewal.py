@@ -359,43 +359,66 @@ async def test_credentials_that_come_after_the_end_of_the_session(
     assert broker.seen.count("SaslHandshake") == 1
 
 
+class SlowlyAuthenticated:
+    """An attempt whose authentication begins with a request for credentials that takes as long as the test says."""
+
+    def __init__(self) -> None:
+        plain = protocol("PLAIN").authenticate
+        assert plain is not None
+        self._authenticate = plain
+        self.begun, self.released = asyncio.Event(), asyncio.Event()
+        self.requests = 0
+        security = SecurityProtocol(authenticate=self._slow, adopt_credentials=lambda _: None)
+        self.addresses = Addresses(CONFIG, asyncio.get_running_loop(), random.Random(1), security)
+
+    async def dialing(self, listen: Listen) -> asyncio.Task[Connection]:
+        """The attempt, which waits for the credentials."""
+        port = (await listen(ShortSessions(60.0))).port
+        dialing = asyncio.create_task(self.addresses.dial(at("127.0.0.1", port)))
+        await self.begun.wait()
+        return dialing
+
+    def _slow(self, endpoint: Any, versions: Any) -> Any:
+        yield from Await("the request for credentials", self._wait)
+        return (yield from self._authenticate(endpoint, versions))
+
+    async def _wait(self) -> None:
+        self.requests += 1
+        self.begun.set()
+        await self.released.wait()
+
+
 @pytest.mark.parametrize("has_changed", [True, False])
 async def test_a_connection_that_was_being_opened_during_a_change(
     listen: Listen, *, has_changed: bool
 ) -> None:
-    """It may have authenticated with the former credentials: it is replaced as well."""
-    plain = protocol("PLAIN")
-    assert plain.authenticate is not None
-    begun, released = asyncio.Event(), asyncio.Event()
-
-    async def wait() -> None:
-        begun.set()
-        await released.wait()
-
-    def slow(endpoint: Any, versions: Any) -> Any:
-        yield from Await("the request for credentials", wait)
-        return (yield from plain.authenticate(endpoint, versions))  # type: ignore[misc]
-
-    addresses = Addresses(
-        CONFIG,
-        asyncio.get_running_loop(),
-        random.Random(1),
-        SecurityProtocol(authenticate=slow, adopt_credentials=lambda _: None),
-    )
+    """It may have presented the former certificate: it is replaced as well."""
+    slow = SlowlyAuthenticated()
     async with asyncio.timeout(LIMIT):
-        dialing = asyncio.create_task(
-            addresses.dial(at("127.0.0.1", (await listen(ShortSessions(60.0))).port))
-        )
-        await begun.wait()
+        dialing = await slow.dialing(listen)
         if has_changed:
-            addresses.adopt_credentials(CONFIG)
-        released.set()
+            await slow.addresses.reload_certificates()
+        slow.released.set()
         connection = await dialing
         await turns(5)
         if has_changed:
             await until(lambda: connection.gate.is_retired)
         assert connection.gate.is_retired is has_changed
-    addresses.close()
+    slow.addresses.close()
+
+
+async def test_an_attempt_that_goes_on_while_credentials_change(listen: Listen) -> None:
+    """It may have presented the former ones: it begins again, and its connection is not replaced."""
+    slow = SlowlyAuthenticated()
+    async with asyncio.timeout(LIMIT):
+        dialing = await slow.dialing(listen)
+        slow.addresses.adopt_credentials(CONFIG)
+        await until(lambda: slow.requests == 2)
+        slow.released.set()
+        connection = await dialing
+        await turns(5)
+    assert not connection.gate.is_retired
+    slow.addresses.close()
 
 
 async def test_a_connection_that_is_being_replaced_is_not_renewed(

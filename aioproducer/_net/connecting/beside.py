@@ -27,7 +27,7 @@ async def first_success(
     """The result of the first attempt that succeeds; None if none does.
 
     The next attempt begins when one has failed, or after three seconds, or `setup_timeout` if that is less, beside those that go
-    on. One that has failed is repeated so much later, as long as one that has not yet ended goes on: what it tries may be well
+    on. One that has failed is repeated so much later, as long as one that has not yet ended goes on: its broker may be well
     again. `failed` gets each error: False where no further one may begin. Attempts that go on behind a success are
     cancelled; `discard` gets what they give all the same.
     """

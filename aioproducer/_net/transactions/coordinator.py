@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from aioproducer._net.connecting.idle_connections import IdleConnections
 
 KEYS_IN_A_LIST_FROM = 4
+# Seconds between two look-ups beside an attempt at the former broker, at least.
+_LOOK_UP_EVERY = 1.0
 # The former transaction is being ended, which takes a few milliseconds; no message says when it has ended. Doubled each time,
 # short waits hardly cost requests: measured, 0.4 more for a transaction of level 1, whether the first is 1 ms or 20 ms.
 BUSY = Backoff(0.001, 1.0)
@@ -259,7 +261,7 @@ class Coordinator:
 
     async def _moved(self, endpoint: BrokerEndpoint) -> BrokerEndpoint:
         """Another coordinator than this one, which may not answer. A look-up that fails says nothing."""
-        patience = self.session.config.socket_connection_setup_timeout_ms / 1000
+        patience = max(_LOOK_UP_EVERY, self.session.config.socket_connection_setup_timeout_ms / 1000)
         while True:
             await anyio.sleep(patience)
             with contextlib.suppress(KafkaError, _NotFound):

@@ -264,6 +264,8 @@ async def transactional(world: World, lie: Lie) -> None:
     sound(world)
     for program in programs.all:
         ends_in_order(program.producer, lie)
+        # An attempt of it to get a producer id, which goes on, would fence the last one.
+        await program.producer.close(timeout=0)
     await bounded(programs.end_open_transaction(), BOUND)
     last = programs.all[-1]
     await bounded(one_more(last), BOUND)
