@@ -31,6 +31,8 @@ COPYING: Final = 6
 DAYS: Final = 1_000 if PROOF else 160
 """Seeds of each kind of producer. With 1,000 they took a quarter of the time of the proof in `make test`, with 400 a seventh;
 3 of 14,000 found a defect. The proof plays 50,000."""
+DIALS: Final = 30
+"""One life in four had a commit of unknown outcome before attempts without an answer held up no other."""
 KEPT: Final = 10
 """A life takes about a second, and one in twelve found the last defects."""
 WIDE: Final = 140 if PROOF else 70
