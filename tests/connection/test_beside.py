@@ -138,8 +138,11 @@ async def test_an_error_of_the_program() -> None:
     assert attempts.discarded == []
 
 
-async def test_one_that_has_failed_is_repeated_beside_one_that_takes_long() -> None:
+async def test_one_that_has_failed_is_repeated_beside_one_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its broker may be well again. When the slow one has ended, all are over."""
+    monkeypatch.setattr("aioproducer._net.connecting.beside._LEAST_PAUSE", 0.01)
     for is_well in (True, False):
         attempts = Attempts()
         found = attempts.run("slow", "restarting")
@@ -149,6 +152,19 @@ async def test_one_that_has_failed_is_repeated_beside_one_that_takes_long() -> N
         attempts.succeed("restarting") if is_well else attempts.fail("slow")
         assert await found == ("restarting" if is_well else None)
         assert attempts.failures == (["restarting"] if is_well else ["restarting", "slow"])
+
+
+async def test_one_that_has_failed_is_not_repeated_at_once() -> None:
+    """However short the setup timeout is."""
+    attempts, loop = Attempts(setup_timeout=0.0), asyncio.get_running_loop()
+    found = attempts.run("slow", "refusing")
+    await attempts.until("slow", "refusing")
+    attempts.fail("refusing")
+    failed_at = loop.time()
+    await attempts.until("slow", "refusing", "refusing")
+    assert loop.time() - failed_at > 0.9
+    attempts.succeed("slow")
+    assert await found == "slow"
 
 
 async def test_a_slow_one_goes_on_beside_the_next_round() -> None:

@@ -16,6 +16,8 @@ T = TypeVar("T")
 Attempt: TypeAlias = "Callable[[], Coroutine[Any, Any, T]]"
 # As long as an authentication without an answer holds up the others that have to wait for their turn.
 _PATIENCE: Final = 3.0
+# Seconds until an attempt that has failed is repeated, at least: a setup timeout may be some milliseconds.
+_LEAST_PAUSE: Final = 1.0
 
 
 async def first_success(
@@ -54,7 +56,7 @@ async def first_success(
                 if not failed(error):
                     unended -= len(waiting)
                     waiting.clear()
-                failures.append((loop.time() + patience, attempt))
+                failures.append((loop.time() + max(patience, _LEAST_PAUSE), attempt))
         return None
     finally:
         under_way.give_up()

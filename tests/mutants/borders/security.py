@@ -1032,7 +1032,7 @@ SECURITY: Final = (
     _mutant(
         "failed-address-not-tried-again",
         "_net/connecting/beside.py",
-        "                failures.append((loop.time() + patience, attempt))\n",
+        "                failures.append((loop.time() + max(patience, _LEAST_PAUSE), attempt))\n",
         "                pass\n",
         "One address of a host never answers the credentials: the other one, which was down for a moment, is not tried again.",
         "tests/connection/test_beside.py::test_one_that_has_failed_is_repeated_beside_one_that_takes_long",
