@@ -220,3 +220,16 @@ async def test_rounds_that_are_given_up() -> None:
     await asyncio.sleep(0)
     assert attempts.discarded in (["a"], [])
     assert await rounds.first_success([], 0.01, attempts.failed, has_others=False) is None
+
+
+async def test_a_round_that_is_given_up_begins_nothing_more() -> None:
+    """Another task has led to a connection meanwhile."""
+    attempts = Attempts()
+    rounds = Rounds[str](attempts.discarded.append)
+    found = asyncio.ensure_future(
+        rounds.first_success(map(attempts, "abc"), 1_000.0, attempts.failed, has_others=False)
+    )
+    await attempts.until("a")
+    rounds.give_up()
+    assert await found is None
+    assert (attempts.begun, attempts.failures) == (["a"], [])

@@ -412,7 +412,7 @@ async def test_an_attempt_that_goes_on_while_credentials_change(listen: Listen) 
     slow = SlowlyAuthenticated()
     async with asyncio.timeout(LIMIT):
         dialing = await slow.dialing(listen)
-        slow.addresses.adopt_credentials(CONFIG)
+        slow.addresses.adopt_credentials(ProducerConfig("localhost:9092", client_id="another one"))
         await until(lambda: slow.requests == 2)
         slow.released.set()
         connection = await dialing

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
@@ -48,6 +48,16 @@ def _leave(made: tuple[BrokerEndpoint, Connection]) -> None:
     made[1].departure.leave()
 
 
+class _AttemptFailed(Exception):  # noqa: N818  # it has the error
+    """The error of an attempt at this place, with the changes of the credentials until then."""
+
+    def __init__(self, place: str, changes: int, error: KafkaError) -> None:
+        super().__init__(place)
+        self.place = place
+        self.changes = changes
+        self.error = error
+
+
 class _Errors:
     """The errors of attempts at several brokers."""
 
@@ -56,17 +66,20 @@ class _Errors:
         self._told: KafkaError | None = None
         self._refusal: KafkaError | None = None
 
-    def failed(self, error: Exception) -> bool:
+    def failed(self, attempt: Exception) -> bool:
         """Note an error; returns whether another attempt may begin."""
-        if not isinstance(error, KafkaError):
-            raise error
-        control = self._control
+        if not isinstance(attempt, _AttemptFailed):
+            raise attempt
+        control, error = self._control, attempt.error
         if not control.is_connected:
             # Otherwise the present connection is of use.
+            control.history.address = attempt.place
             control.history.failed(error)
             control.session.last_error = error
             control.contact.failed()
         if is_refused_everywhere(error):
+            if attempt.changes != control.session.addresses.changes:
+                return True  # Those credentials are not presented any more.
             self._refusal = self._refusal or error
             return False
         # A refusal says more than a broker that cannot be reached.
@@ -74,9 +87,9 @@ class _Errors:
             self._told = error
         return True
 
-    def told(self) -> NoReturn:
-        """Raise the error that says most. Brokers that refused in an earlier round may be in their pause."""
-        raise (
+    def told(self) -> KafkaError:
+        """The error that says most. Brokers that refused in an earlier round may be in their pause, or take long."""
+        return (
             self._refusal
             or self._told
             or self._control.session.addresses.present_refusal()
@@ -257,6 +270,16 @@ class Control:
 
     async def _next_round(self) -> tuple[BrokerEndpoint, Connection]:
         """A connection to one of the brokers that may be dialed now, or to one that an earlier round began with."""
+        changes = self.session.addresses.changes
+        found = await self._round()
+        if isinstance(found, KafkaError) and changes != self.session.addresses.changes:
+            # The credentials have changed meanwhile: nothing tells yet whether the new ones are refused.
+            found = await self._round()
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+    async def _round(self) -> tuple[BrokerEndpoint, Connection] | KafkaError:
         candidates = [each for each in self._in_order() if each.address not in self._tried]
         free = self._free(candidates)
         errors = _Errors(self)
@@ -271,7 +294,10 @@ class Control:
     async def _dial_one(self, candidates: list[BrokerEndpoint]) -> tuple[BrokerEndpoint, Connection]:
         errors = _Errors(self)
         attempts = [partial(self._attempt, endpoint) for endpoint in candidates]
-        return await first_success(attempts, self._setup_timeout, errors.failed, _leave) or errors.told()
+        found = await first_success(attempts, self._setup_timeout, errors.failed, _leave)
+        if found is None:
+            raise errors.told()
+        return found
 
     @property
     def _setup_timeout(self) -> float:
@@ -290,11 +316,8 @@ class Control:
             self.history.connecting(place)
         try:
             return endpoint, await self.session.addresses.dial(endpoint)
-        except KafkaError:
-            if not self.is_connected:
-                # Another attempt may have begun meanwhile.
-                self.history.address = place
-            raise
+        except KafkaError as error:
+            raise _AttemptFailed(place, self.session.addresses.changes, error) from None
 
     def _use(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
         self._rounds.give_up()

@@ -19,7 +19,7 @@ import attrs
 
 from aioproducer._callers.copied import copied
 from aioproducer._net.connecting.connection.ends import Ending
-from aioproducer._net.connecting.dialing import SOCKETS, Network, dial
+from aioproducer._net.connecting.dialing import SOCKETS, Network, dial, is_refused_everywhere
 from aioproducer._net.connecting.refusals import Attempt, Refusals, is_refusal
 from aioproducer._net.connecting.renewal import SessionRenewal
 from aioproducer._net.connecting.replacing import Replacement
@@ -117,6 +117,8 @@ class Addresses:
         self._renewal = SessionRenewal(
             loop, rng, config.client_id, config.request_timeout_ms / 1000, self._refusals
         )
+        # The configuration whose credentials are presented, and the attempts that other ones end.
+        self._presented = config
         self._presenting: dict[Attempt, anyio.CancelScope] = {}
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, BrokerEndpoint] = {}
@@ -132,8 +134,9 @@ class Addresses:
         # The addresses that did not accept the credentials or certificates in the newest attempt, or could not be given them,
         # and since when. As long as there are any, connections that are open may be the last ones.
         self.unaccepted: dict[tuple[str, int], float] = {}
-        # When an address accepted a connection last.
+        # When an address accepted a connection last, and when the credentials changed last.
         self._accepted_at = -math.inf
+        self._changed_at = -math.inf
         self._token_warning = PacedWarning()
         self._is_closed = False
         # When anything was answered over a connection that has ended.
@@ -162,10 +165,22 @@ class Addresses:
         """Whether attempts at this address pause because credentials were refused."""
         return self._refusals.not_before(address) > self._loop.time()
 
+    @property
+    def changes(self) -> int:
+        """How often the credentials have changed."""
+        return self._refusals.changes
+
     def present_refusal(self) -> KafkaError | None:
-        """The newest error of an address that pauses because credentials were refused."""
-        refused = (known for place, known in self._known.items() if self.is_refused(place))
-        return next((copy.copy(known.trouble[1]) for known in refused if known.trouble is not None), None)
+        """The newest refusal since the credentials have changed, or were accepted."""
+        since = max(self._accepted_at, self._changed_at)
+        refused = {
+            known.troubled_at: known.trouble[1]
+            for known in self._known.values()
+            if known.trouble is not None
+            and known.troubled_at > since
+            and is_refused_everywhere(known.trouble[1])
+        }
+        return copy.copy(refused[max(refused)]) if refused else None
 
     def has_refused_lately(self, address: tuple[str, int]) -> bool:
         """Whether this address does not accept the credentials or certificates.
@@ -273,12 +288,13 @@ class Addresses:
     async def _dialed(self, endpoint: BrokerEndpoint, setup_timeout: float) -> tuple[Connection, int]:
         """A connection, and the number of replacements before it was begun."""
         # A provider of the user may change the credentials each time that it is asked for them.
-        for _ in range(_MOST_CHANGES):
+        for number in range(_MOST_CHANGES):
             with contextlib.suppress(CredentialsChanged):
                 async with self._refusals.attempt(endpoint.address) as attempt:
                     changes = self._replacement.changes
                     try:
-                        with self._until_a_change(attempt):
+                        # Where they change more often than brokers answer, the second attempt goes on.
+                        with self._until_a_change(attempt) if number == 0 else contextlib.nullcontext():
                             connection = await dial(
                                 endpoint,
                                 self._config,
@@ -297,7 +313,7 @@ class Addresses:
 
     @contextlib.contextmanager
     def _until_a_change(self, attempt: Attempt) -> Iterator[None]:
-        """An attempt that goes on until other credentials are given: a broker may not answer the former ones at all."""
+        """An attempt that ends when other credentials are given: a broker may not answer the former ones at all."""
         with anyio.CancelScope() as scope:
             self._presenting[attempt] = scope
             try:
@@ -342,9 +358,12 @@ class Addresses:
         self._security.adopt_credentials(config)
         # The refusals were those of the former ones.
         self._refusals.forget()
-        for attempt, scope in self._presenting.items():
-            if attempt.has_begun:
-                scope.cancel()
+        self._changed_at = self._loop.time()
+        if config != self._presented:
+            self._presented = config
+            for attempt, scope in self._presenting.items():
+                if attempt.has_begun:
+                    scope.cancel()
         self._replacement.begin()
 
     async def reload_certificates(self) -> None:

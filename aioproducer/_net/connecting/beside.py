@@ -66,6 +66,7 @@ class Rounds(Generic[T]):
     """Attempts in rounds: one that takes long goes on beside the next round, which may have other attempts, or the same anew."""
 
     def __init__(self, discard: Callable[[T], None]) -> None:
+        self._discard = discard
         self._under_way = _UnderWay[T](discard)
 
     async def first_success(
@@ -82,12 +83,14 @@ class Rounds(Generic[T]):
         `has_others`, those that go on have three seconds each, or `setup_timeout` if that is less.
         """
         patience = min(_PATIENCE, setup_timeout)
+        under_way = self._under_way
         waiting: deque[Attempt[T]] = deque(attempts)
-        while waiting or self._under_way:
+        # A round that was given up begins nothing more.
+        while under_way is self._under_way and (waiting or under_way):
             if waiting:
-                self._under_way.begin(waiting.popleft(), is_repeated=False)
-            seconds = patience if waiting else self._under_way.rest_of(patience) if has_others else None
-            made, ended = await self._under_way.ended(seconds)
+                under_way.begin(waiting.popleft(), is_repeated=False)
+            seconds = patience if waiting else under_way.rest_of(patience) if has_others else None
+            made, ended = await under_way.ended(seconds)
             if made is not None:
                 self.give_up()
                 return made
@@ -95,13 +98,14 @@ class Rounds(Generic[T]):
                 has_others = True
                 if not failed(error):
                     waiting.clear()
-            if has_others and not waiting and self._under_way.rest_of(patience) <= 0:
+            if has_others and not waiting and under_way.rest_of(patience) <= 0:
                 break
         return None
 
     def give_up(self) -> None:
-        """Cancel the attempts that go on."""
-        self._under_way.give_up()
+        """Cancel the attempts that go on, and end their round."""
+        under_way, self._under_way = self._under_way, _UnderWay[T](self._discard)
+        under_way.give_up()
 
 
 class _UnderWay(Generic[T]):

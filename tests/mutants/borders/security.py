@@ -1046,6 +1046,14 @@ SECURITY: Final = (
         "tests/simulation/lives/test_slow_authentications.py::test_new_credentials_where_former_ones_get_no_answer",
     ),
     _mutant(
+        "each-change-ends-all-attempts",
+        "_net/connecting/addresses.py",
+        "with self._until_a_change(attempt) if number == 0 else contextlib.nullcontext():",
+        "with self._until_a_change(attempt):",
+        "A program gives other credentials every few seconds, and brokers take longer: no attempt is ever accepted.",
+        "tests/simulation/lives/test_slow_authentications.py::test_credentials_that_change_more_often_than_brokers_answer",
+    ),
+    _mutant(
         "authentication-as-long-as-a-request",
         "_net/connecting/dialing.py",
         "_LONGEST_AUTHENTICATION = 30.0\n",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
+from aioproducer.errors import AuthenticationError
 from tests.simulation.access import Access
 from tests.simulation.refusing import (
     TOPIC,
@@ -333,6 +335,66 @@ def test_new_credentials_where_former_ones_get_no_answer(*, is_transactional: bo
         world.loop.call_later(5.0, rotate)
         await use(world, producer, is_transactional=is_transactional)
         assert world.now - began < 5.0 + 1.0
+        await recover(world, producer)
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+@pytest.mark.parametrize("takes", [2.0, 4.0, 6.0])
+@pytest.mark.parametrize("gap", [0.2, 1.3, 3.0, 5.5, 9.0])
+def test_a_call_behind_new_credentials_gets_no_refusal_of_former_ones(takes: float, gap: float) -> None:
+    """Former attempts go on, or were refused while nobody asked. The refusals of those that are over are not told again."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        kafka.create_topic(TOPIC, 3)
+        for topic in ("one", "another"):
+            kafka.create_topic(topic, 1)
+        producer = patient_producer(world)
+        await producer.start()
+        await asyncio.gather(*await send_to_each(world, producer, range(3)))
+        kafka.faults.delay(takes, api="SaslAuthenticate", times=None)
+        kafka.users["alice"] = "second"
+        for broker in (1, 2, 3):
+            kafka.faults.drop_connections(broker)
+        with contextlib.suppress(TimeoutError, AuthenticationError):
+            async with asyncio.timeout(takes - 0.5):
+                await producer.partitions_for("one")
+        await asyncio.sleep(gap)
+        producer.set_credentials(password="second")
+        began = world.now
+        assert len(await producer.partitions_for("another")) == 1
+        assert world.now - began < takes + 1.0
+        kafka.faults.heal()
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+@pytest.mark.parametrize("are_others", [False, True])
+@pytest.mark.parametrize("is_transactional", [False, True])
+@pytest.mark.parametrize(("every", "takes"), [(2.0, 3.0), (5.0, 6.0)])
+def test_credentials_that_change_more_often_than_brokers_answer(
+    every: float, takes: float, *, is_transactional: bool, are_others: bool
+) -> None:
+    """A watcher of a secret gives the same ones again and again, or others each time. Each attempt may be accepted."""
+
+    async def play(world: World) -> None:
+        producer = await at_the_second_broker(world, is_transactional=is_transactional)
+        world.kafka.faults.delay(takes, api="SaslAuthenticate", times=None)
+
+        async def watch() -> None:
+            while True:
+                await asyncio.sleep(every)
+                # Another function each time.
+                producer.set_credentials(password=(lambda: "first") if are_others else "first")
+
+        watching = asyncio.create_task(watch())
+        for broker in (1, 2, 3):
+            world.kafka.faults.drop_connections(broker)
+        began = world.now
+        await use(world, producer, is_transactional=is_transactional)
+        assert world.now - began < 45.0
+        watching.cancel()
         await recover(world, producer)
 
     simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
