@@ -256,7 +256,12 @@ WRONG: list[tuple[Any, Any, str]] = [
     (DEEP, {"id": 1, "of": ({"by": 3.0},)}, r"B would leave out .*, \('A', ...\)"),
     (DEEP, {"id": 1, "of": [{"by": 3.0, "kind": "Pen"}]}, r"B would leave out .*, \('A', ...\)"),
     ([table(INK), record("Jar", a=PEN)], {"a": {"by": 2}}, r"map would leave out .*, \('Jar', ...\)"),
-    (["null", OWL, table("int")], {"at": 5, "in": "x"}, r"Owl would leave out .*, \('map', ...\)"),
+    (
+        ["null", OWL, table("int")],
+        {"at": 5, "in": "x"},
+        r"Owl would leave out .*, \('map', ...\), or \('Owl', ...\)",
+    ),
+    ([table("string"), TEXTS[0]], {"id": "x", "at": 3.0}, r"would leave out .*, \('map', ...\)"),
 ]
 
 
@@ -335,6 +340,18 @@ class Pen:
     by: int
 
 
+class Equal(enum.Enum):
+    """A value of an enum that compares as the value does."""
+
+    PAID = "paid"
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.value == getattr(other, "value", other))
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
 LEFT_OUT: list[tuple[Any, Any, Any]] = [
     (ORDERS, {"id": 1, "status": Status.PAID}, {"id": 1, "status": "paid", "at": None}),
     (DEEP, {"id": 1, "of": [Pen(2)]}, {"id": 1, "of": [{"by": 2}]}),
@@ -369,6 +386,11 @@ LEFT_OUT: list[tuple[Any, Any, Any]] = [
     (ORDERS, {"id": 1, "note": "x", "kind": "Noted"}, {"id": 1, "note": "x"}),
     (DEEP, {"id": 1, "of": [{"by": 2, "kind": "Pen"}]}, {"id": 1, "of": [{"by": 2}]}),
     (ORDERS, {"id": 1, "sum": 5, "kind": {"of": "Sold"}}, {"id": 1, "sum": 5}),
+    # A map beside it can never have its fields.
+    ([table("string"), ORDERS[0]], {"id": 1, "note": "x", "kind": "Noted"}, {"id": 1, "note": "x"}),
+    ([ORDERS[0], table("int")], {"id": 1, "note": None, "kind": "Noted"}, {"id": 1, "note": None}),
+    # An enum that is equal to its value.
+    (ORDERS, {"id": 1, "status": Equal.PAID}, {"id": 1, "status": "paid", "at": None}),
 ]
 
 
@@ -381,6 +403,25 @@ async def test_a_part_that_would_be_left_out(
     async with Registry(embedded.url) as registry:
         serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
         assert read_by_fastavro(schema, await written(serializer, {"f": value})) == [{"f": read}]
+
+
+async def test_mappings_with_the_same_keys(embedded: EmbeddedRegistry) -> None:
+    """What was found out about the keys of one holds for others, and not what its values were."""
+    union = [record("Number", at="int", id="int"), record("Text", at="int", id="string"), table("boolean")]
+    schema = record("R", f=union)
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        values: list[Any] = [
+            {"at": 1, "id": 5},
+            {"at": 1, "id": "x"},
+            {"id": "x", "at": 1},
+            {"at": True, "id": False},
+            {"at": 1, "id": "x", "-type": "Text"},
+            {"at": 1, "id": 5, "-type": "Number"},
+        ]
+        for value in (*values, *values):
+            (read,) = read_by_fastavro(schema, await written(serializer, {"f": value}))
+            assert read["f"] == {key: each for key, each in value.items() if key != "-type"}
 
 
 EXPRESSIONS = ["null", "int", "Sum", "Product"]

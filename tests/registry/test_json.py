@@ -6,9 +6,11 @@ import asyncio
 import dataclasses
 import datetime
 import decimal
+import enum
 import json
 import sys
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -222,6 +224,37 @@ async def test_any_encoder(
             await written(numbers, objects)
 
 
+@pytest.mark.parametrize("missing", [("orjson",), ("orjson", "msgspec", "msgspec.json")])
+def test_plain_mappings_are_not_copied(missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without orjson too: msgspec or the standard library get the mapping itself, and others in plain form."""
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
+    seen: list[Any] = []
+
+    def dumps(*arguments: Any) -> str:
+        seen.append(arguments[-1])
+        return ""
+
+    monkeypatch.setattr(msgspec.json, "encode", dumps)
+    # A method of the encoder.
+    monkeypatch.setattr(json.JSONEncoder, "encode", dumps)
+    serializer: JsonSerializer[Any] = JsonSerializer("http://localhost", validate=False, schema_id=1)
+    encode = serializer._make(Schema("{}", "JSON"), {}).encode(b"")
+    plain = {"id": 1, "lines": [{"sku": "a", "n": 1.5, "of": None, "is": True}], "at": (1, b"")}
+    encode(plain)
+    assert seen.pop() is plain
+    for each in (Point(1), decimal.Decimal("1.5"), Level.HIGH, AT, KEY):
+        encode({"lines": [each]})
+        (made,) = seen.pop()["lines"]
+        assert type(made) in (str, int, dict)
+
+
+class Level(enum.IntEnum):
+    """A number with a name."""
+
+    HIGH = 3
+
+
 class Point(NamedTuple):
     """A tuple with names, which is an object in JSON."""
 
@@ -238,6 +271,23 @@ async def test_decimals_of_a_mapping(embedded: EmbeddedRegistry) -> None:
             assert json.loads(made[5:])["d"] == "1.5"
         with pytest.raises(ValueError, match="at /: /required"):
             await written(serializer, {})
+
+
+async def test_decimals_by_a_function_of_the_program(embedded: EmbeddedRegistry) -> None:
+    """It writes them as texts or as numbers: what it has made fits the schema."""
+    texts: list[Any] = [msgspec.json.encode, partial(json.dumps, default=str)]
+    numbers = partial(json.dumps, default=float)
+    async with Registry(embedded.url) as registry:
+        for dumps in (*texts, numbers):
+            serializer: JsonSerializer[Any] = JsonSerializer(
+                registry, {"properties": {"d": {"type": "number"}}}, dumps=dumps
+            )
+            if dumps is numbers:
+                made = await written(serializer, {"d": decimal.Decimal("1.5")})
+                assert json.loads(made[5:]) == {"d": 1.5}
+                continue
+            with pytest.raises(ValueError, match="at /d: /properties/d/type"):
+                await written(serializer, {"d": decimal.Decimal("1.5")})
 
 
 def test_a_missing_validator_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import dataclasses
 import datetime
@@ -722,6 +723,7 @@ CHANGED = [
     {"f": decimal.Decimal("1e400")},
     {"fs": [1.0, -1e39]},
     {"fs": (1e39,)},
+    {"fs": array.array("d", [1e39])},
     {"b": 3},
     {"b": -1},
     {"n": bytearray(b"ab")},

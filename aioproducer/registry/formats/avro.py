@@ -103,8 +103,6 @@ def _encode_of(
             write(buffer, root, data)
         except UNFIT:
             again = plain(data)
-            if again == data and type(again) is type(data):
-                raise
         else:
             return prefix + buffer.getvalue()
         # A mapping with objects in it.

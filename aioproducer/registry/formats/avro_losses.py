@@ -10,10 +10,10 @@ import attrs
 
 from aioproducer.registry.formats.avro_schemas import AvroSchema
 
-__all__ = ["Places", "may_lose"]
+__all__ = ["ATOMS", "Places", "may_lose"]
 
 # Most values in mappings are of these classes.
-_ATOMS: Final = frozenset((str, int, float, bool, bytes, type(None)))
+ATOMS: Final = frozenset((str, int, float, bool, bytes, type(None)))
 # Of a value of another type: more than any mapping has keys.
 _ALL: Final = 1 << 40
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -56,12 +56,12 @@ class Places:
                 continue
             if key not in types:
                 lost += 1
-            elif type(each) not in _ATOMS:
+            elif type(each) not in ATOMS:
                 lost += self.lost(types[key], each)
         return lost
 
     def _lost_in_all(self, schema: Any, values: Iterable[Any]) -> int:
-        return sum(self.lost(schema, each) for each in values if type(each) not in _ATOMS)
+        return sum(self.lost(schema, each) for each in values if type(each) not in ATOMS)
 
     def _lost_in_union(self, schema: list[Any], data: Any) -> int:
         if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], str):

@@ -12,14 +12,14 @@ import decimal
 import numbers
 import struct
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import attrs
 from fastavro.validation import ValidationError, validate
 
-from aioproducer.registry.formats.avro_losses import Places, may_lose
+from aioproducer.registry.formats.avro_losses import ATOMS, Places, may_lose
 from aioproducer.registry.formats.avro_rules import Rule
 from aioproducer.registry.formats.avro_schemas import AvroSchema
 from aioproducer.registry.formats.pydantic_classes import Named, Unnamed
@@ -71,6 +71,9 @@ _HELD_BY: Final[dict[str, tuple[type, ...]]] = {
     **dict.fromkeys(_MOMENTS, (datetime.datetime,)),
 }
 _LOGICAL: Final = {*_CONVERTED_BY}
+# The mappings of a program have few sets of keys, unless they are maps.
+_MOST_SHAPES: Final = 1_000
+_MOST_KEYS: Final = 200
 
 
 @attrs.frozen
@@ -132,6 +135,44 @@ class Branch:
             self.rule.check(data)
 
 
+@attrs.frozen
+class _Shape:
+    """What the keys of a mapping tell."""
+
+    possible: Sequence[Branch]
+    """The types that the mapping may fit."""
+    may_lose: bool
+    """Whether one of them may leave out a part of it."""
+    take: Callable[..., Branch | None]
+    """The function that finds the one that fastavro takes."""
+
+    @classmethod
+    def of(cls, branches: Sequence[Branch], data: dict[Any, Any]) -> _Shape:
+        """That of a mapping which is written with one of these types."""
+        left = _left(branches, data)
+        may_lose = any(each.may_lose(data) for each in left)
+        if any(each.type != "record" for each in left):
+            return cls(left, may_lose, _taken)
+        # The first of those with the most of the fields: mostly, one of them is looked at.
+        left = sorted(left, key=lambda each: len(each.fields.intersection(data)), reverse=True)
+        return cls(left, may_lose, _first)
+
+
+@attrs.frozen
+class _Shapes:
+    """The shapes of the mappings in a union: most mappings have the keys of one before."""
+
+    branches: Sequence[Branch]
+    known: dict[tuple[Any, ...], _Shape] = attrs.field(factory=dict, init=False)
+
+    def of(self, data: dict[Any, Any]) -> _Shape:
+        """The shape of a mapping."""
+        found = _Shape.of(self.branches, data)
+        if len(self.known) < _MOST_SHAPES and len(data) <= _MOST_KEYS and "-type" not in data:
+            self.known[tuple(data)] = found
+        return found
+
+
 def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
     """The rule of a union. `strict`: a record has all fields of its type, and no others."""
     taking = {kind: tuple(_taking(branches, types)) for kind, types in _TAKEN_BY.items()}
@@ -140,9 +181,9 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
     is_free = dict in harmless and sum(each.type in _OF_MAPPINGS for each in taking[dict]) > 1
     if is_free:
         harmless.discard(dict)
-    by_name: dict[str, Branch] = {}
-    for branch in branches:
-        by_name.setdefault(branch.name, branch)
+    shapes = _Shapes(taking[dict])
+    # The first one of each name.
+    by_name = {each.name: each for each in reversed(branches)}
 
     def check(data: Any) -> None:
         kind = type(data)
@@ -151,11 +192,16 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
         if isinstance(data, tuple):
             _check_named(by_name, data)
             return
-        possible = _left(taking[dict], data) if isinstance(data, dict) else taking.get(kind, branches)
-        if is_free and kind is dict and not any(each.may_lose(data) for each in possible):
-            return
+        take = _taken
+        if kind is dict:
+            shape = shapes.known.get(tuple(data)) or shapes.of(data)
+            if is_free and not shape.may_lose:
+                return
+            possible, take = shape.possible, shape.take
+        else:
+            possible = _left(taking[dict], data) if isinstance(data, dict) else taking.get(kind, branches)
         # Where one is left, fastavro takes that or none.
-        taken = possible[0] if len(possible) == 1 else _tried(possible, data, strict=strict)
+        taken = possible[0] if len(possible) == 1 else _tried(take, possible, data, strict=strict)
         if taken is None:
             # fastavro refuses it.
             return
@@ -208,19 +254,25 @@ def _left(branches: Sequence[Branch], data: dict[Any, Any]) -> Sequence[Branch]:
     return left
 
 
-def _tried(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | None:
+def _tried(
+    take: Callable[..., Branch | None], branches: Sequence[Branch], data: Any, *, strict: bool
+) -> Branch | None:
     try:
-        return _taken(branches, data, strict=strict)
+        return take(branches, data, strict=strict)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{error}: a tuple of the name and the value chooses a type of the union") from None
 
 
+def _first(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | None:
+    """The first type that a value fits."""
+    for branch in branches:
+        if _fits(branch, data, strict=strict):
+            return branch
+    return None
+
+
 def _taken(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | None:
     """The type that fastavro takes for a value without a name."""
-    if type(data) is dict and all(each.type == "record" for each in branches):
-        # The first of those with the most of the fields: mostly, one of them is looked at.
-        branches = sorted(branches, key=lambda each: len(each.fields.intersection(data)), reverse=True)
-        return next((each for each in branches if _fits(each, data, strict=strict)), None)
     found: Branch | None = None
     most = -1
     for branch in branches:
@@ -241,6 +293,8 @@ def _taken(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | N
 
 def _better(taken: Branch, branches: Sequence[Branch], data: Any) -> Branch | None:
     """The type that holds a value as it is, where the one that fastavro takes would change it."""
+    if taken.type in _OF_MAPPINGS:
+        return None
     if not (isinstance(data, _CONVERTED_BY.get(taken.type, ())) or _is_rounded(taken.type, data)):
         return None
     for other in branches:
@@ -299,7 +353,11 @@ def _check_losses(taken: Branch, others: Sequence[Branch], data: Any, *, strict:
 
 def _compare(taken: Branch, others: Sequence[Branch], data: Mapping[Any, Any], *, strict: bool) -> None:
     given = taken.held(data)
-    rivals = [each for each in others if each is not taken and each.held(data) >= max(given, 1)]
+    rivals = [
+        each
+        for each in others
+        if each is not taken and each.held(data) >= max(given, 1) and _may_be(each, taken, data)
+    ]
     if not rivals:
         return
     places = Places(taken.whole)
@@ -310,8 +368,17 @@ def _compare(taken: Branch, others: Sequence[Branch], data: Mapping[Any, Any], *
         if other.held(data) > given or places.lost(other.schema, data) < lost:
             raise ValueError(
                 f"{taken.name} would leave out a part of this mapping, for which {other.name} has a place"
-                f"{_unfit(other, data, strict=strict)}: give a tuple of the name and the value, ({other.name!r}, ...)"
+                f"{_unfit(other, data, strict=strict)}: give a tuple of the name and the value, ({other.name!r}, ...), "
+                f"or ({taken.name!r}, ...), which leaves it out"
             )
+
+
+def _may_be(other: Branch, taken: Branch, data: Mapping[Any, Any]) -> bool:
+    """Whether a map could hold what the fields of a record hold, which stays as it is when objects are converted."""
+    if other.type != "map" or taken.type == "map":
+        return True
+    held = {key: data[key] for key in taken.fields.intersection(data) if type(data[key]) in ATOMS}
+    return _fits(other, held, strict=False)
 
 
 def _unfit(branch: Branch, data: Any, *, strict: bool) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
-from aioproducer.registry.formats.to_dict import Plain, conversion
+from aioproducer.registry.formats.to_dict import Convert, Plain, conversion, is_plain
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Schema, advice_about, given_schema
 from aioproducer.registry.serializing import Encoder, Place, RegistrySerializer, T_contra
@@ -56,6 +56,7 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         del registry
         self._to_dict = to_dict
         self._dumps, self._takes_mappings = _default_dumps() if dumps is None else (dumps, True)
+        self._is_given = dumps is not None
         self._validators = load_validators() if validate else None
         given = given_schema(schema, "JSON", _text_of)
         if given is not None and not given.references:
@@ -81,8 +82,9 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         dumps, plain = self._dumps, Plain(json=True, again=True)
         convert, spared = conversion(self._to_dict, Plain(json=True))
         if not self._takes_mappings:
-            first, of_all = convert, Plain(json=True)
-            convert, spared = (lambda data: of_all(first(data))), None
+            convert, spared = _converted_first(self._to_dict, Plain(json=True)), None
+        elif self._is_given and check is not None:
+            dumps = _looked_at(dumps, check)
 
         def again(data: Any) -> bytes | str:
             """Encode a mapping with objects in it."""
@@ -97,13 +99,10 @@ class JsonSerializer(RegistrySerializer[T_contra]):
                 if check is not None:
                     check(data)
                 made = dumps(data)
-            except _DoesNotFitError:
+            except _UNKNOWN as error:
                 # A decimal in a mapping was looked at as a number.
-                converted = plain(data)
-                if converted == data:
+                if type(error) is _DoesNotFitError and is_plain(data):
                     raise
-                made = again(converted)
-            except _UNKNOWN:
                 made = again(plain(data))
             return prefix + (made.encode() if isinstance(made, str) else made)
 
@@ -153,6 +152,32 @@ def load_validators() -> Any:
             "JsonSerializer requires the extra jsonschema: pip install 'aioproducer[jsonschema]', or validate=False",
             name=error.name,
         ) from None
+
+
+def _converted_first(to_dict: Convert | None, plain: Plain) -> Convert:
+    """The conversion for a function that would write some objects in a form of its own: none of them reaches it."""
+
+    def convert(data: Any) -> Any:
+        if to_dict is not None:
+            data = to_dict(data)
+        return data if is_plain(data) else plain(data)
+
+    return convert
+
+
+def _looked_at(dumps: Dumps, check: Callable[[Any], None]) -> Dumps:
+    """A function of the program, with a check of what it makes of objects: they may have another form than for the validator.
+
+    A decimal is a number for the validator, and may be a string in the JSON.
+    """
+
+    def looked_at(data: Any) -> bytes | str:
+        made = dumps(data)
+        if not is_plain(data):
+            check(json.loads(made))
+        return made
+
+    return looked_at
 
 
 def _default_dumps() -> tuple[Dumps, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import decimal
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final
@@ -179,7 +179,7 @@ def _check(descriptor: Any, fields: dict[Any, Any]) -> None:
             _check_one(field, value)
         elif isinstance(value, (*_NO_LIST, dict)):
             raise TypeError(f"a list is required for the field {name}, not {type(value).__name__}")
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, Iterable) and not isinstance(value, Iterator):
             for each in value:
                 _check_one(field, each)
 

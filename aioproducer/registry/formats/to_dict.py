@@ -9,6 +9,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import marshal
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ from aioproducer.registry.formats.pydantic_classes import Classes, Named, Unname
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["Convert", "Plain", "conversion"]
+__all__ = ["Convert", "Plain", "conversion", "is_plain"]
 
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -160,6 +161,18 @@ class Plain:
         if issubclass(kind, _TIMES):
             return lambda data: data.isoformat()
         return str if issubclass(kind, uuid.UUID | decimal.Decimal) else _same
+
+
+def is_plain(data: Any) -> bool:
+    """Whether an object has only mappings, lists, tuples, sets and atoms in it, of Python's own classes.
+
+    marshal refuses all others, also their subclasses. A walk in Python takes ten times as long.
+    """
+    try:
+        marshal.dumps(data)
+    except (ValueError, MemoryError):
+        return False
+    return True
 
 
 def _named(convert: Convert, name: str) -> Convert:
