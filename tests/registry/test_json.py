@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry import JsonSerializer, Reference, Registry, Schema
+from aioproducer.registry.formats.json_schema import check_of, load_validators
 from aioproducer.testing import EmbeddedRegistry
 from tests.registry.conftest import Readers
 
@@ -189,6 +190,88 @@ async def test_references(embedded: EmbeddedRegistry) -> None:
         elsewhere = '{"$ref":"http://127.0.0.1:1/other.json"}'
         with pytest.raises(ConfigurationError, match="no reference"):
             JsonSerializer(registry, elsewhere)
+
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+ITEM: dict[str, Any] = {"v": TEXT, "next": {"$ref": "sub/b.json"}}
+BY_NAME: list[tuple[Any, dict[str, Any], Any, Any]] = [
+    # A folder in the names: the validator would look for sub/sub/b.json, and so on without end.
+    (
+        {"items": {"$ref": "sub/a.json"}},
+        {
+            "sub/a.json": {"properties": ITEM},
+            "sub/b.json": {"properties": {**ITEM, "v": NUMBER, "next": {"$ref": "sub/a.json"}}},
+        },
+        [{"v": "x", "next": {"v": 1, "next": {"v": "x"}}}],
+        [{"v": "x", "next": {"v": 1, "next": {"v": 1}}}],
+    ),
+    # A referred schema with an id of its own refers to another one.
+    (
+        {"$ref": "b.json"},
+        {
+            "a.json": TEXT,
+            "b.json": {"$id": "https://example.org/x/b.json", "items": {"$ref": "a.json"}},
+        },
+        ["x"],
+        [1],
+    ),
+    ({"items": {"$ref": "./a.json"}}, {"./a.json": TEXT}, ["x"], [1]),
+    ({"items": {"$ref": "../common/a.json"}}, {"../common/a.json": TEXT}, ["x"], [1]),
+    (
+        {"$id": "https://example.org/s/t/order.json", "items": {"$ref": "../a.json"}},
+        {"../a.json": TEXT},
+        ["x"],
+        [1],
+    ),
+    ({"items": {"$ref": "größe a.json"}}, {"größe a.json": TEXT}, ["x"], [1]),
+    ({"items": {"$ref": "my%20a.json"}}, {"my a.json": TEXT}, ["x"], [1]),
+    (
+        {"items": {"$ref": "https://example.org/a.json#/$defs/v"}},
+        {"a": {"$id": "https://example.org/a.json#", "$defs": {"v": TEXT}}},
+        ["x"],
+        [1],
+    ),
+    # The longest name.
+    ({"items": {"$ref": "https://example.org/x/a.json"}}, {"a.json": NUMBER, "x/a.json": TEXT}, ["x"], [1]),
+    ({"items": {"$ref": "https://example.org/x/a.json"}}, {"x/a.json": TEXT, "a.json": NUMBER}, ["x"], [1]),
+    # By its own id, and by that of a schema in it.
+    (
+        {"$ref": "a.json"},
+        {
+            "a.json": {
+                "$id": "https://example.org/a.json",
+                "$defs": {"v": {"$id": "v", **TEXT}},
+                "properties": {"v": {"$ref": "v"}, "next": {"$ref": "https://example.org/a.json"}},
+            }
+        },
+        {"next": {"v": "x"}},
+        {"next": {"v": 1}},
+    ),
+    # Names of fields, and values, are no references.
+    (
+        {
+            "properties": {
+                "default": {"$ref": "a.json"},
+                "$ref": NUMBER,
+                "const": {"const": {"$ref": "a.json"}},
+            }
+        },
+        {"a.json": TEXT},
+        {"default": "x", "$ref": 1, "const": {"$ref": "a.json"}},
+        {"default": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "referred", "right", "wrong"), BY_NAME, ids=str)
+def test_references_by_their_names(schema: Any, referred: dict[str, Any], right: Any, wrong: Any) -> None:
+    """`$ref` has the name of a reference, in any schema, or a relative or absolute address that ends with it."""
+    texts = {name: json.dumps(each) for name, each in referred.items()}
+    check = check_of(load_validators(), schema, texts)
+    check(right)
+    with pytest.raises(ValueError, match="the object does not fit its JSON schema"):
+        check(wrong)
 
 
 @pytest.mark.parametrize("schema", ["", "{", "7", '"a"', '{"type":"none"}', 7, Schema('"string"')])

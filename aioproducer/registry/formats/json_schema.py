@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
+from aioproducer.registry.formats.json_references import References
 from aioproducer.registry.formats.to_dict import Convert, Plain, conversion, is_plain
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Schema, advice_about, given_schema
@@ -115,18 +116,11 @@ class _DoesNotFitError(ValueError):
 
 def check_of(validators: Any, content: Any, referred: dict[str, str]) -> Callable[[Any], None]:
     """The check of objects against a schema: it raises a ValueError with the place and the rule."""
-    resources = {name: _content(text) for name, text in referred.items()}
-
-    def retrieve(uri: str) -> Any:
-        # Nothing is fetched from elsewhere. A name may end with another one.
-        found = [name for name in resources if uri == name or uri.endswith(f"/{name}")]
-        if not found:
-            raise LookupError(f"no reference of the schema has the name {uri}")
-        return resources[max(found, key=len)]
-
+    contents = {name: _content(text) for name, text in referred.items()}
     try:
-        validator = validators.validator_for(content, retriever=retrieve)
-    except (ValueError, validators.ReferencingError) as error:
+        references = References(contents)
+        validator = validators.validator_for(references.placed(content), retriever=references.retrieve)
+    except (ValueError, RecursionError, validators.ReferencingError) as error:
         raise ConfigurationError(f"schema: is no JSON schema: {error}") from None
     is_valid = validator.is_valid
 
