@@ -132,17 +132,22 @@ class SentRecord:
         if self._is_aside:
             assert self._letter is not None  # noqa: S101  # it was acknowledged
             return self._letter.result()
-        error = copy(self._error)
+        raise self._noted(copy(self._error))
+
+    def _noted(self, error: KafkaError) -> KafkaError:
+        """An error of the record, with the failure of its dead letter."""
         if self._letter_error is not None:
             error.add_note(_note_of(self._letter_error))
-        raise error
+        return error
 
     # -- for the other parts of this package
 
     @property
     def error(self) -> KafkaError | None:
         """The error of a record that was not acknowledged, also where its dead letter was; None before."""
-        return self._error if self._is_settled else None
+        if not self._is_settled or self._error is None:
+            return None
+        return self._error if self._letter_error is None else self._noted(copy(self._error))
 
     def when_settled(self, call: Callable[[SentRecord], object]) -> None:
         """Call this once with the object when the outcome is known."""
@@ -157,7 +162,7 @@ class SentRecord:
         For a caller that reports the failure later: until then it is not read, and in gapless mode nothing is written behind it.
         """
         self._is_reported = True
-        return self._outcome_now(), None if self._is_aside else self._error, self.dead_lettered
+        return self._outcome_now(), None if self._is_aside else self.error, self.dead_lettered
 
     async def placed(self) -> None:
         """Wait until the record has its place, or its end. Cancelled before that, the record is withdrawn."""

@@ -406,7 +406,7 @@ async def test_a_part_that_would_be_left_out(
 
 
 async def test_mappings_with_the_same_keys(embedded: EmbeddedRegistry) -> None:
-    """What was found out about the keys of one holds for others, and not what its values were."""
+    """They have the same choice of types, and not the same type: that depends on their values too."""
     union = [record("Number", at="int", id="int"), record("Text", at="int", id="string"), table("boolean")]
     schema = record("R", f=union)
     async with Registry(embedded.url) as registry:

@@ -292,6 +292,9 @@ async def test_any_encoder(
         serializer: JsonSerializer[Any] = JsonSerializer(registry, ORDER)
         data = {"id": 1, "at": "größe", "lines": ["a"]}
         assert (await written(serializer, data))[5:] == '{"id":1,"at":"größe","lines":["a"]}'.encode()
+        assert (await written(serializer, {"id": 1, "lines": iter("ab")}))[
+            5:
+        ] == b'{"id":1,"lines":["a","b"]}'
         # Each of them has another form of its own for some of these.
         loose: JsonSerializer[Any] = JsonSerializer(registry, {}, subject=lambda *_: "loose")
         objects = {
@@ -356,8 +359,17 @@ async def test_decimals_of_a_mapping(embedded: EmbeddedRegistry) -> None:
             await written(serializer, {})
 
 
+async def test_an_iterator_for_a_function_of_the_program(embedded: EmbeddedRegistry) -> None:
+    """It may have read it: the rest is not written."""
+    async with Registry(embedded.url) as registry:
+        read = partial(json.dumps, default=list)
+        serializer: JsonSerializer[Any] = JsonSerializer(registry, ORDER, dumps=read)
+        with pytest.raises(TypeError, match="cannot be read twice"):
+            await written(serializer, {"id": 1, "lines": iter("ab")})
+
+
 async def test_decimals_by_a_function_of_the_program(embedded: EmbeddedRegistry) -> None:
-    """It writes them as texts or as numbers: what it has made fits the schema."""
+    """It writes them as texts or as numbers: its result fits the schema."""
     texts: list[Any] = [msgspec.json.encode, partial(json.dumps, default=str)]
     numbers = partial(json.dumps, default=float)
     async with Registry(embedded.url) as registry:

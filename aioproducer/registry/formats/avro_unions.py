@@ -137,7 +137,7 @@ class Branch:
 
 @attrs.frozen
 class _Shape:
-    """What the keys of a mapping tell."""
+    """The meaning of the keys of a mapping."""
 
     possible: Sequence[Branch]
     """The types that the mapping may fit."""

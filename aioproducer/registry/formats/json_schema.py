@@ -80,7 +80,8 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         return Encoder(lambda prefix: self._encode_of(prefix, check), name if isinstance(name, str) else None)
 
     def _encode_of(self, prefix: bytes, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
-        dumps, plain = self._dumps, Plain(json=True, again=True)
+        # An iterator may have been read by a function of the program.
+        dumps, plain = self._dumps, Plain(json=True, again=self._is_given)
         convert, spared = conversion(self._to_dict, Plain(json=True))
         if not self._takes_mappings:
             convert, spared = _converted_first(self._to_dict, Plain(json=True)), None

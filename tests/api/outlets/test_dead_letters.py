@@ -30,7 +30,7 @@ from aioproducer import (
     TransactionAbortedError,
 )
 from aioproducer.interceptors import Interceptor
-from aioproducer.outlets import DeadLetters, SentRecord
+from aioproducer.outlets import Checkpoint, DeadLetters, SentRecord
 from aioproducer.prometheus import ProducerCollector
 from aioproducer.serializers import NotPrepared
 from aioproducer.testing import EmbeddedKafka, MockProducer
@@ -276,6 +276,14 @@ async def test_a_dead_letter_that_fails_leads_to_no_other(
     assert (sent.outcome, sent.dead_lettered) == (Outcome.NOT_WRITTEN, False)
     assert values(kafka, DEAD) == []
     assert producer.stats().dead_letters == {}
+    # In the result of a stream, and as the cause of a checkpoint's end, too.
+    result = await producer.send_all([Record("one", TOO_LARGE)], dead_letters=letters)
+    assert "its dead letter was not written: INVALID_RECORD" in result.errors[0].__notes__[0]
+    checkpoint = Checkpoint(producer, dead_letters=letters)
+    sent = checkpoint.send_nowait("one", TOO_LARGE)
+    await sent.wait()
+    assert checkpoint.error is not None
+    assert "its dead letter was not written: INVALID_RECORD" in checkpoint.error.__notes__[0]
 
 
 class Seen(Interceptor):

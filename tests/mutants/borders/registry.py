@@ -257,6 +257,14 @@ REGISTRY: Final = (
         "tests/registry/test_avro_unions.py::test_mappings_with_the_same_keys",
     ),
     _mutant(
+        "iterator-that-was-read",
+        "registry/formats/json_schema.py",
+        "Plain(json=True, again=self._is_given)",
+        "Plain(json=True)",
+        "The lines that a function of the program has read before it failed are missing in the record.",
+        "tests/registry/test_json.py::test_an_iterator_for_a_function_of_the_program",
+    ),
+    _mutant(
         "text-in-a-field-of-numbers",
         "registry/formats/json_schema.py",
         'return found, name == "orjson"',

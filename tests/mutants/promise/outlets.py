@@ -46,6 +46,14 @@ OUTLETS: Final = (
         f"{_LETTERS}::test_in_a_transaction_it_is_a_part_of_it",
     ),
     _mutant(
+        "lost-letter-is-not-noted",
+        "outlets/sent_record.py",
+        "self._error if self._letter_error is None else self._noted(copy(self._error))",
+        "self._error",
+        "The report of a stream does not tell that the dead letter of a record is lost, too.",
+        f"{_LETTERS}::test_a_dead_letter_that_fails_leads_to_no_other",
+    ),
+    _mutant(
         "commit-without-a-record-and-its-letter",
         "outlets/sent_record.py",
         "            if is_refused:\n                self._producer",
