@@ -119,6 +119,8 @@ class Session:
         self._singly_until: int | None = None
         # The partitions, by topic and number, that the brokers did not have in the last attempt.
         self._missing: frozenset[tuple[str, int | None]] = frozenset()
+        # Records of rows that were sent again: they were not found, and may be written.
+        self._in_doubt: dict[int, list[Delivery]] = {}
         # Rows whose timestamp a broker has refused: they are sent with the present time.
         self._untimely: set[int] = set()
         self._logged_at = -math.inf
@@ -255,6 +257,8 @@ class Session:
             await self._store.delete(acked)
             self._flight.deleted(acked)
             self._untimely.difference_update(acked)
+            for one in acked:
+                self._in_doubt.pop(one, None)
             self.deleted += len(acked)
             self._backoff.reset()
 
@@ -286,6 +290,8 @@ class Session:
         for row, _ in failed:
             if row.id in found:
                 self._flight.done(row)
+            elif row.id in in_doubt:
+                self._in_doubt.setdefault(row.id, []).append(in_doubt[row.id])
         return [each for each in failed if each[0].id not in found]
 
     def _is_certain(self, error: KafkaError) -> bool:
@@ -317,6 +323,13 @@ class Session:
             )
 
     async def _set_aside(self, row: Row, error: KafkaError) -> None:
+        earlier = self._in_doubt.get(row.id, [])
+        found = await self._with_lock(_found(dict(enumerate(earlier))))
+        if found:
+            # The leader answers now: a letter would be a copy of the record.
+            self._flight.done(row)
+            await self.delete_acked()
+            return
         if self._dead_letters is None:
             raise RelayStoppedError(error, row) from error
         try:
@@ -348,7 +361,7 @@ async def _until(task: asyncio.Task[Any]) -> None:
 
 
 async def _found(in_doubt: Mapping[int, Delivery]) -> set[int]:
-    """The ids of the rows whose records are found in the logs of their partitions."""
+    """The keys of the records that are found in the logs of their partitions."""
     searches = (delivery.resolve_unknown(SEARCH) for delivery in in_doubt.values())
     resolutions = await asyncio.gather(*searches, return_exceptions=True)
     return {

@@ -198,6 +198,23 @@ async def test_an_unknown_outcome_is_sent_again_with_the_same_id(
     assert (relay.stats().sent, relay.stats().deleted) == (2, 1)
 
 
+async def test_a_record_that_is_found_later_is_not_set_aside(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """Its first attempt was written, and could not be found at once; the brokers refuse its second one."""
+    table.add("one", b"v")
+    kafka.faults.error("UNKNOWN_SERVER_ERROR", append=True)
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Fetch")
+    refused = kafka.faults.error("INVALID_RECORD", skip=1, times=2)
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters) as relay:
+        await until(lambda: not table.rows)
+    assert refused.hits == 2
+    assert ids(kafka) == [1]
+    assert letters.ids == []
+    assert relay.stats().deleted == 1
+
+
 async def test_a_relay_whose_lock_is_lost_while_it_searches(
     kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
 ) -> None:

@@ -54,6 +54,14 @@ OUTBOX: Final = (
         "tests/outbox/test_ranges.py",
     ),
     _mutant(
+        "letter-of-a-row-that-was-written",
+        "outbox/session.py",
+        "        if found:\n",
+        "        if False:\n",
+        "A record that was written before its broker refused larger ones is among the dead letters, too.",
+        f"{_RELAY}::test_a_record_that_is_found_later_is_not_set_aside",
+    ),
+    _mutant(
         "row-is-deleted-that-was-not-found",
         "outbox/session.py",
         "        if isinstance(resolution, Resolution) and resolution.outcome is Outcome.ACKED\n",
