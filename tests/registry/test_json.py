@@ -335,6 +335,18 @@ def test_plain_mappings_are_not_copied(missing: tuple[str, ...], monkeypatch: py
         assert type(made) in (str, int, dict)
 
 
+def test_an_object_with_itself_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused."""
+    for name in ("orjson", "msgspec", "msgspec.json"):
+        monkeypatch.setitem(sys.modules, name, None)
+    serializer: JsonSerializer[Any] = JsonSerializer("http://localhost", validate=False, schema_id=1)
+    encode = serializer._make(Schema("{}", "JSON"), {}).encode(b"")
+    endless: dict[str, Any] = {}
+    endless["lines"] = [endless, endless]
+    with pytest.raises(RecursionError):
+        encode(endless)
+
+
 class Level(enum.IntEnum):
     """A number with a name."""
 

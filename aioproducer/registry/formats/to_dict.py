@@ -9,10 +9,10 @@ import dataclasses
 import datetime
 import decimal
 import enum
-import marshal
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from gc import get_referents
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -27,6 +27,12 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 _ATOMS: Final = (str, bytes, bytearray, memoryview, int, float, bool, type(None))
 _TIMES: Final = (datetime.datetime, datetime.date, datetime.time)
+# The classes of plain objects, and not their subclasses.
+_OWN_ATOMS: Final = {str, bytes, int, float, bool, type(None)}
+_OWN: Final = {dict, list, tuple, *_OWN_ATOMS}
+# Of an object that has itself in it, there is no end.
+_MOST_DEPTH: Final = 100
+_MOST_PARTS: Final = 1_000_000
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -164,15 +170,19 @@ class Plain:
 
 
 def is_plain(data: Any) -> bool:
-    """Whether an object has only mappings, lists, tuples, sets and atoms in it, of Python's own classes.
+    """Whether an object has only mappings, lists, tuples and atoms in it, of Python's own classes.
 
-    marshal refuses all others, also their subclasses. A walk in Python takes ten times as long.
+    Each step looks at all objects of one depth, without a loop in Python, which would take twice as long.
     """
-    try:
-        marshal.dumps(data)
-    except (ValueError, MemoryError):
-        return False
-    return True
+    parts: Any = (data,)
+    for _ in range(_MOST_DEPTH):
+        kinds = set(map(type, parts))
+        if kinds <= _OWN_ATOMS:
+            return True
+        if not kinds <= _OWN or len(parts) > _MOST_PARTS:
+            return False
+        parts = get_referents(*parts)
+    return False
 
 
 def _named(convert: Convert, name: str) -> Convert:
