@@ -407,20 +407,22 @@ async def test_a_part_that_would_be_left_out(
 
 async def test_mappings_with_the_same_keys(embedded: EmbeddedRegistry) -> None:
     """They have the same choice of types, and not the same type: that depends on their values too."""
-    union = [record("Number", at="int", id="int"), record("Text", at="int", id="string"), table("boolean")]
+    union = [record("Number", at="string", id="int"), record("Text", at="int", id="string")]
     schema = record("R", f=union)
     async with Registry(embedded.url) as registry:
         serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        await serializer.warm("t")
         values: list[Any] = [
-            {"at": 1, "id": 5},
+            {"at": "y", "id": 5},
             {"at": 1, "id": "x"},
             {"id": "x", "at": 1},
-            {"at": True, "id": False},
             {"at": 1, "id": "x", "-type": "Text"},
-            {"at": 1, "id": 5, "-type": "Number"},
+            {"at": "y", "id": 5, "-type": "Number"},
         ]
         for value in (*values, *values):
-            (read,) = read_by_fastavro(schema, await written(serializer, {"f": value}))
+            made = serializer.serialize("t", None, {"f": value})
+            assert isinstance(made, bytes)
+            (read,) = read_by_fastavro(schema, [made])
             assert read["f"] == {key: each for key, each in value.items() if key != "-type"}
 
 
