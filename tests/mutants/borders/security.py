@@ -1040,8 +1040,8 @@ SECURITY: Final = (
     _mutant(
         "former-credentials-waited-for",
         "_net/connecting/addresses.py",
-        "            if attempt.has_begun:\n                scope.cancel()\n",
-        "            pass\n",
+        "                if attempt.has_begun:\n                    scope.cancel()\n",
+        "                pass\n",
         "A broker does not answer a former password: the new one is presented when the time limit of a request is over.",
         "tests/simulation/lives/test_slow_authentications.py::test_new_credentials_where_former_ones_get_no_answer",
     ),
