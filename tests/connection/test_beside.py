@@ -22,6 +22,7 @@ class Attempts:
         self.begun: list[str] = []
         self.failures: list[str] = []
         self.discarded: list[str | None] = []
+        self.unexpected: list[str] = []
         self._ends: dict[str, asyncio.Future[str]] = {}
 
     def __call__(self, name: str) -> Attempt:
@@ -170,7 +171,7 @@ async def test_one_that_has_failed_is_not_repeated_at_once() -> None:
 async def test_a_slow_one_goes_on_beside_the_next_round() -> None:
     """The round is over when the others have failed; the slow one may succeed in any later one."""
     attempts = Attempts()
-    rounds = Rounds[str](attempts.discarded.append)
+    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
 
     def run(*names: str, has_others: bool = False) -> asyncio.Task[str | None]:
         return asyncio.ensure_future(
@@ -194,7 +195,7 @@ async def test_a_slow_one_goes_on_beside_the_next_round() -> None:
 async def test_a_round_with_nothing_else_to_try_waits() -> None:
     """One broker alone may take as long as its attempt is given."""
     attempts = Attempts(setup_timeout=0.0)
-    rounds = Rounds[str](attempts.discarded.append)
+    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
     found = asyncio.ensure_future(
         rounds.first_success([attempts("a")], 0.0, attempts.failed, has_others=False)
     )
@@ -208,7 +209,7 @@ async def test_a_round_with_nothing_else_to_try_waits() -> None:
 async def test_rounds_that_are_given_up() -> None:
     """The result of an attempt that ends all the same is discarded."""
     attempts = Attempts()
-    rounds = Rounds[str](attempts.discarded.append)
+    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
     found = asyncio.ensure_future(
         rounds.first_success(map(attempts, "ab"), 0.01, attempts.failed, has_others=True)
     )
@@ -225,7 +226,7 @@ async def test_rounds_that_are_given_up() -> None:
 async def test_a_round_that_is_given_up_begins_nothing_more() -> None:
     """Another task has led to a connection meanwhile."""
     attempts = Attempts()
-    rounds = Rounds[str](attempts.discarded.append)
+    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
     found = asyncio.ensure_future(
         rounds.first_success(map(attempts, "abc"), 1_000.0, attempts.failed, has_others=False)
     )
@@ -233,3 +234,39 @@ async def test_a_round_that_is_given_up_begins_nothing_more() -> None:
     rounds.give_up()
     assert await found is None
     assert (attempts.begun, attempts.failures) == (["a"], [])
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_one_that_succeeds_while_nothing_waits_for_it(is_cancelled: bool) -> None:
+    """The round was cancelled, or is over: the result is used at once, and no later round gets it."""
+    attempts = Attempts()
+    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
+    found = asyncio.ensure_future(
+        rounds.first_success(map(attempts, "ab"), 0.01, attempts.failed, has_others=not is_cancelled)
+    )
+    await attempts.until("a", "b")
+    if is_cancelled:
+        found.cancel()
+    await asyncio.gather(found, return_exceptions=True)
+    attempts.fail("a")
+    attempts.succeed("b")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert attempts.unexpected == ["b"]
+    assert await rounds.first_success([], 0.01, attempts.failed, has_others=True) is None
+    assert (attempts.failures, attempts.discarded) == (["a"], [])
+
+
+async def test_one_that_succeeds_in_the_turn_of_the_cancellation() -> None:
+    """Its round sees neither."""
+    attempts = Attempts()
+    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
+    found = asyncio.ensure_future(
+        rounds.first_success(map(attempts, "a"), 0.01, attempts.failed, has_others=False)
+    )
+    await attempts.until("a")
+    attempts.succeed("a")
+    found.cancel()
+    results = await asyncio.gather(found, return_exceptions=True)
+    await asyncio.sleep(0)
+    assert [*(one for one in results if isinstance(one, str)), *attempts.unexpected] == ["a"]

@@ -89,12 +89,10 @@ class _Errors:
 
     def told(self) -> KafkaError:
         """The error that says most. Brokers that refused in an earlier round may be in their pause, or take long."""
-        return (
-            self._refusal
-            or self._told
-            or self._control.session.addresses.present_refusal()
-            or BrokerUnavailableError("no broker has answered yet")
-        )
+        told = self._refusal or self._told
+        if not isinstance(told, FINAL):
+            told = self._control.session.addresses.present_refusal() or told
+        return told or BrokerUnavailableError("no broker has answered yet")
 
 
 Response = TypeVar("Response", bound="tuple[Any, ...]")
@@ -126,7 +124,7 @@ class Control:
         self._changing: asyncio.Task[None] | None = None
         self._beginning: asyncio.Task[Connection | None] | None = None
         # One attempt may take long, while other brokers that have failed are well again.
-        self._rounds = Rounds[tuple[BrokerEndpoint, "Connection"]](_leave)
+        self._rounds = Rounds[tuple[BrokerEndpoint, "Connection"]](_leave, self._use_or_leave)
         # The addresses of their attempts that go on.
         self._tried: set[tuple[str, int]] = set()
         self._failure: KafkaError | None = None
@@ -318,6 +316,12 @@ class Control:
             return endpoint, await self.session.addresses.dial(endpoint)
         except KafkaError as error:
             raise _AttemptFailed(place, self.session.addresses.changes, error) from None
+
+    def _use_or_leave(self, made: tuple[BrokerEndpoint, Connection]) -> None:
+        if self.is_connected:
+            _leave(made)
+        else:
+            self._use(*made)
 
     def _use(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
         self._rounds.give_up()

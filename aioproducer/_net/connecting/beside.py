@@ -63,11 +63,17 @@ async def first_success(
 
 
 class Rounds(Generic[T]):
-    """Attempts in rounds: one that takes long goes on beside the next round, which may have other attempts, or the same anew."""
+    """Attempts in rounds: one that takes long goes on beside the next round, which may have other attempts, or the same anew.
 
-    def __init__(self, discard: Callable[[T], None]) -> None:
+    `unexpected` gets the result of an attempt that succeeds while no round is under way.
+    """
+
+    def __init__(self, discard: Callable[[T], None], unexpected: Callable[[T], None]) -> None:
         self._discard = discard
+        self._unexpected = unexpected
         self._under_way = _UnderWay[T](discard)
+        # Rounds that are under way: one that was cancelled may end behind the beginning of the next one.
+        self._rounds = 0
 
     async def first_success(
         self,
@@ -82,13 +88,27 @@ class Rounds(Generic[T]):
         The next attempt begins as in the function of this name. When all have begun, and one has failed, or the next round
         `has_others`, those that go on have three seconds each, or `setup_timeout` if that is less.
         """
-        patience = min(_PATIENCE, setup_timeout)
+        self._rounds += 1
+        try:
+            return await self._round(deque(attempts), min(_PATIENCE, setup_timeout), failed, has_others)
+        finally:
+            self._rounds -= 1
+            for task in self._under_way.tasks():
+                self._note_end(task)
+
+    async def _round(
+        self,
+        waiting: deque[Attempt[T]],
+        patience: float,
+        failed: Callable[[Exception], bool],
+        has_others: bool,
+    ) -> T | None:
         under_way = self._under_way
-        waiting: deque[Attempt[T]] = deque(attempts)
         # A round that was given up begins nothing more.
         while under_way is self._under_way and (waiting or under_way):
             if waiting:
-                under_way.begin(waiting.popleft(), is_repeated=False)
+                task = under_way.begin(waiting.popleft(), is_repeated=False)
+                task.add_done_callback(self._note_end)
             seconds = patience if waiting else under_way.rest_of(patience) if has_others else None
             made, ended = await under_way.ended(seconds)
             if made is not None:
@@ -101,6 +121,11 @@ class Rounds(Generic[T]):
             if has_others and not waiting and under_way.rest_of(patience) <= 0:
                 break
         return None
+
+    def _note_end(self, task: asyncio.Task[T]) -> None:
+        """A round that is under way sees the end itself, and the next one sees a failure."""
+        if self._rounds == 0 and (made := self._under_way.made_by(task)) is not None:
+            self._unexpected(made)
 
     def give_up(self) -> None:
         """Cancel the attempts that go on, and end their round."""
@@ -118,9 +143,20 @@ class _UnderWay(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def begin(self, attempt: Attempt[T], *, is_repeated: bool) -> None:
+    def begin(self, attempt: Attempt[T], *, is_repeated: bool) -> asyncio.Task[T]:
         task = asyncio.create_task(attempt(), name="aioproducer attempt")
         self._tasks[task] = attempt, is_repeated, asyncio.get_running_loop().time()
+        return task
+
+    def tasks(self) -> list[asyncio.Task[T]]:
+        return list(self._tasks)
+
+    def made_by(self, task: asyncio.Task[T]) -> T | None:
+        """The result of this one, if it has succeeded and goes on no more; it is taken."""
+        if task not in self._tasks or not task.done() or task.cancelled() or task.exception() is not None:
+            return None
+        del self._tasks[task]
+        return task.result()
 
     def rest_of(self, patience: float) -> float:
         """The seconds until the newest one has had so many."""

@@ -234,7 +234,7 @@ class Refusals:
         before = self._refused.get(turn.address, _NEVER)
         pause = _PAUSE.after(before.count, self._rng)
         self._refused[turn.address] = _Refused(before.count + 1, now, now + pause, before.is_alone)
-        self._turns.refused(turn, is_known=before.is_alone)
+        self._turns.refused(turn, now - began_at, is_known=before.is_alone)
         self._move()
         if before.is_alone:
             return

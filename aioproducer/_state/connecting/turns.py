@@ -21,6 +21,8 @@ _MOST_LEAD: Final = 1.5
 # One broker that does not answer holds up the others for so long. Several in a row hold them up ever less.
 _UNANSWERED: Final = 3.0
 _LEAST_UNANSWERED: Final = 0.5
+# Where a refusal took longer, twice its time, up to so many seconds: the next one is as slow, and says the same.
+_MOST_UNANSWERED: Final = 10.0
 
 
 @attrs.define(eq=False)
@@ -45,8 +47,9 @@ class Turns:
         self.is_one_at_a_time = False
         self._sure_until = -math.inf
         self._holder: Turn | None = None
-        # Turns that have ended one after the other without an answer.
+        # Turns that have ended one after the other without an answer, and the time that each first one of them has.
         self._unanswered = 0
+        self._patience = _UNANSWERED
         self._late: set[tuple[str, int]] = set()
         self._asking: list[Turn] = []
         # Of each address since its last turn: when its patience is over, and when it asked first. A connection that is given up
@@ -112,12 +115,14 @@ class Turns:
     def accepted(self, turn: Turn, now: float) -> None:
         """A broker has accepted the credentials."""
         self.is_one_at_a_time = False
+        self._patience = _UNANSWERED
         self._sure_until = now + _SURE
         self._late.discard(turn.address)
         self._answered(turn)
 
-    def refused(self, turn: Turn, *, is_known: bool) -> None:
-        """A broker has refused the credentials. `is_known`: it is the only one that does."""
+    def refused(self, turn: Turn, took: float, *, is_known: bool) -> None:
+        """A broker has refused the credentials after so many seconds. `is_known`: it is the only one that does."""
+        self._patience = min(max(_UNANSWERED, 2 * took), _MOST_UNANSWERED)
         if not is_known:
             self.is_one_at_a_time = True
             # A pause follows. Those that are late wait anew behind it, as those that go first have to wait for its end as well.
@@ -130,6 +135,7 @@ class Turns:
         self.is_one_at_a_time = True
         self._holder = None
         self._unanswered = 0
+        self._patience = _UNANSWERED
         self._late.clear()
         self._places.clear()
 
@@ -157,7 +163,7 @@ class Turns:
             return -math.inf
         if not self.is_one_at_a_time:
             return self._holder.began_at + _LEAD
-        shorter = _UNANSWERED * 0.5 ** max(0, self._unanswered - 1)
+        shorter = self._patience * 0.5 ** max(0, self._unanswered - 1)
         return self._holder.began_at + max(_LEAST_UNANSWERED, shorter)
 
     def _rank(self, turn: Turn, *, now: float) -> tuple[bool, bool, float]:

@@ -1054,6 +1054,22 @@ SECURITY: Final = (
         "tests/simulation/lives/test_slow_authentications.py::test_credentials_that_change_more_often_than_brokers_answer",
     ),
     _mutant(
+        "slow-refusals-are-not-waited-for",
+        "_state/connecting/turns.py",
+        "min(max(_UNANSWERED, 2 * took), _MOST_UNANSWERED)",
+        "_UNANSWERED",
+        "A wrong password and a directory that takes five seconds: it is presented twice as often as with a quick one.",
+        "tests/state/connecting/test_turns.py::test_a_slow_refusal_lets_the_next_one_take_its_time",
+    ),
+    _mutant(
+        "connection-without-a-user",
+        "_net/connecting/beside.py",
+        "                task.add_done_callback(self._note_end)\n",
+        "                pass\n",
+        "A call is cancelled, and its attempt is accepted: nothing uses the connection, nor closes it.",
+        "tests/connection/test_beside.py::test_one_that_succeeds_while_nothing_waits_for_it",
+    ),
+    _mutant(
         "authentication-as-long-as-a-request",
         "_net/connecting/dialing.py",
         "_LONGEST_AUTHENTICATION = 30.0\n",

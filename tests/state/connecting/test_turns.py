@@ -73,7 +73,7 @@ def test_an_attempt_with_little_time_waits_for_less() -> None:
 def test_behind_a_refusal_there_is_one_at_a_time() -> None:
     """Patience or not; the next success ends it."""
     turns = Turns()
-    turns.refused(present(turns, asking(turns, 1), 100.0), is_known=False)
+    turns.refused(present(turns, asking(turns, 1), 100.0), 0.0, is_known=False)
     first, second = asking(turns, 2, patience=0.1), asking(turns, 3, patience=0.1)
     present(turns, first, 100.0)
     assert turns.wait(second, 102.0) == pytest.approx(1.0)
@@ -85,7 +85,7 @@ def test_a_refusal_that_is_known_holds_up_nobody() -> None:
     """The address refuses what others accept."""
     turns = Turns()
     turns.accepted(present(turns, asking(turns, 1), 100.0), 100.0)
-    turns.refused(present(turns, asking(turns, 2), 100.0), is_known=True)
+    turns.refused(present(turns, asking(turns, 2), 100.0), 0.0, is_known=True)
     assert turns.is_free(100.5)
 
 
@@ -100,9 +100,24 @@ def test_brokers_that_do_not_answer_hold_up_the_others_ever_less() -> None:
         now += wait
         present(turns, turn, now)
     assert seconds == pytest.approx([0.0, 3.0, 3.0, 1.5, 0.75, 0.5])
-    turns.refused(waiting[5], is_known=False)
+    turns.refused(waiting[5], 0.0, is_known=False)
     present(turns, waiting[6], now)
     assert turns.wait(waiting[7], now) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("took", "expected"), [(0.5, 3.0), (4.0, 8.0), (20.0, 10.0)])
+def test_a_slow_refusal_lets_the_next_one_take_its_time(took: float, expected: float) -> None:
+    """It is as slow, and says the same: another attempt beside it would present a wrong password for nothing (S41)."""
+    turns = one_at_a_time()
+    turns.refused(present(turns, asking(turns, 1), 100.0), took, is_known=False)
+    present(turns, asking(turns, 2), 130.0)
+    third = asking(turns, 3, 130.0)
+    assert turns.wait(third, 130.0) == pytest.approx(expected)
+    turns.leave(third)
+    # Others may be judged sooner.
+    turns.changed()
+    present(turns, asking(turns, 4, 160.0), 160.0)
+    assert turns.wait(asking(turns, 5, 160.0), 160.0) == pytest.approx(3.0)
 
 
 def test_an_attempt_that_ends_in_its_turn_gives_it_up() -> None:
@@ -178,7 +193,7 @@ def test_an_address_that_was_not_accepted_lets_others_go_first(*, has_refused: b
     turns = one_at_a_time()
     first = present(turns, asking(turns, 1), 100.0)
     if has_refused:
-        turns.refused(first, is_known=False)
+        turns.refused(first, 0.0, is_known=False)
     turns.end(first)
     late = asking(turns, 1, 101.0)
     assert turns.wait(late, 101.0) <= 0
@@ -193,13 +208,13 @@ def test_those_that_have_refused_wait_anew_behind_a_pause() -> None:
     """One asked before the refusal of another one, and was given up. Behind the pause, an attempt elsewhere goes first."""
     turns = one_at_a_time()
     first = present(turns, asking(turns, 1), 100.0)
-    turns.refused(first, is_known=False)
+    turns.refused(first, 0.0, is_known=False)
     turns.end(first)
     given_up, other = asking(turns, 1, 100.0), asking(turns, 2, 100.0)
     present(turns, other, 100.0)
     turns.leave(given_up)
     turns.end(given_up)
-    turns.refused(other, is_known=False)
+    turns.refused(other, 0.0, is_known=False)
     turns.end(other)
     third = turns.begin(place(3), math.inf)
     again = asking(turns, 1, 108.0)
@@ -211,7 +226,7 @@ def test_those_that_have_refused_wait_anew_behind_a_pause() -> None:
 def test_new_credentials_make_no_address_late() -> None:
     """The refusals and silences were those of the former ones."""
     turns = one_at_a_time()
-    turns.refused(present(turns, asking(turns, 1), 100.0), is_known=False)
+    turns.refused(present(turns, asking(turns, 1), 100.0), 0.0, is_known=False)
     turns.changed()
     assert not turns.begin(place(1), math.inf).is_late
 
@@ -220,7 +235,7 @@ def test_an_address_that_is_not_used_any_more_is_forgotten() -> None:
     """Brokers come and go."""
     turns = one_at_a_time()
     first = asking(turns, 1)
-    turns.refused(present(turns, first, 100.0), is_known=False)
+    turns.refused(present(turns, first, 100.0), 0.0, is_known=False)
     turns.forget(place(1))
     assert not turns.begin(place(1), math.inf).is_late
 
