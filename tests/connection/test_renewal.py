@@ -40,6 +40,7 @@ from tests.connection.test_refused_credentials import present
 from tests.net.support import turns, until
 
 LIMIT = 30.0
+SASL: dict[str, Any] = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "user"}
 
 
 def as_early_as_allowed(session: AuthenticatedSession, _chance: float, _delay: float) -> float:
@@ -412,13 +413,37 @@ async def test_an_attempt_that_goes_on_while_credentials_change(listen: Listen) 
     slow = SlowlyAuthenticated()
     async with asyncio.timeout(LIMIT):
         dialing = await slow.dialing(listen)
-        slow.addresses.adopt_credentials(ProducerConfig("localhost:9092", client_id="another one"))
+        slow.addresses.adopt_credentials(ProducerConfig("localhost:9092", **SASL, sasl_password="another"))
         await until(lambda: slow.requests == 2)
         slow.released.set()
         connection = await dialing
         await turns(5)
     assert not connection.gate.is_retired
     slow.addresses.close()
+
+
+class Incomparable:
+    """A provider that raises when it is compared."""
+
+    async def __call__(self) -> str:
+        return "token"
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("it is not to be compared")
+
+    def __hash__(self) -> int:
+        return 1
+
+
+async def test_credentials_are_compared_without_code_of_the_user() -> None:
+    """Where they are the same, attempts go on."""
+    settings: dict[str, Any] = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
+    configs = [ProducerConfig("localhost:9092", **settings, sasl_token_provider=Incomparable()) for _ in "ab"]
+    security = SecurityProtocol(adopt_credentials=lambda _: None)
+    addresses = Addresses(configs[0], asyncio.get_running_loop(), random.Random(1), security)
+    for config in configs:
+        addresses.adopt_credentials(config)
+    addresses.close()
 
 
 async def test_a_connection_that_is_being_replaced_is_not_renewed(

@@ -35,6 +35,7 @@ from aioproducer.errors import (
     ProtocolError,
     StateError,
 )
+from aioproducer.secret import Secret, SecretEnv, SecretFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 _OF_IDENTITIES = frozenset(("certificate", "client_certificate", "server"))
 _BEHIND_AN_IDENTITY = 1.0
 _MOST_CHANGES = 3
+# The settings that a running producer may get anew, and what is compared of them.
+_CREDENTIALS = ("sasl_username", "sasl_password", "sasl_token_provider")
+_COMPARED = (str, Secret, SecretFile, SecretEnv)
 _LOOK_AGAIN = 1.0
 TELL_EVERY = 1.0
 # Longer than any pause: an address that is dialed again after so long begins with the shortest.
@@ -60,6 +64,11 @@ ONLY_ADVERTISED = "this address was told by the cluster (advertised.listeners), 
 
 def _nothing(_connection: Connection) -> None:
     pass
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether a setting is the same. Functions and objects of the user are asked nothing."""
+    return one is other or (type(one) is type(other) and type(one) in _COMPARED and one == other)
 
 
 @attrs.define(eq=False)
@@ -359,8 +368,8 @@ class Addresses:
         # The refusals were those of the former ones.
         self._refusals.forget()
         self._changed_at = self._loop.time()
-        if config != self._presented:
-            self._presented = config
+        former, self._presented = self._presented, config
+        if not all(_is_same(getattr(former, name), getattr(config, name)) for name in _CREDENTIALS):
             for attempt, scope in self._presenting.items():
                 if attempt.has_begun:
                     scope.cancel()
