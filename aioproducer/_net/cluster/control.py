@@ -270,7 +270,8 @@ class Control:
         """A connection to one of the brokers that may be dialed now, or to one that an earlier round began with."""
         changes = self.session.addresses.changes
         found = await self._round()
-        if isinstance(found, KafkaError) and changes != self.session.addresses.changes:
+        has_changed = changes != self.session.addresses.changes
+        if isinstance(found, KafkaError) and has_changed and not self.is_connected:
             # The credentials have changed meanwhile: nothing tells yet whether the new ones are refused.
             found = await self._round()
         if isinstance(found, KafkaError):
