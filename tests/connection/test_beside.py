@@ -254,7 +254,8 @@ async def test_one_that_succeeds_while_nothing_waits_for_it(is_cancelled: bool) 
     await asyncio.sleep(0)
     assert attempts.unexpected == ["b"]
     assert await rounds.first_success([], 0.01, attempts.failed, has_others=True) is None
-    assert (attempts.failures, attempts.discarded) == (["a"], [])
+    # Nor is the failure told, which may be one of long ago.
+    assert (attempts.failures, attempts.discarded) == ([], [])
 
 
 async def test_one_that_succeeds_in_the_turn_of_the_cancellation() -> None:

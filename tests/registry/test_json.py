@@ -195,6 +195,7 @@ async def test_references(embedded: EmbeddedRegistry) -> None:
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
 ITEM: dict[str, Any] = {"v": TEXT, "next": {"$ref": "sub/b.json"}}
+LATEST = "https://json-schema.org/draft/2020-12/schema"
 BY_NAME: list[tuple[Any, dict[str, Any], Any, Any]] = [
     # A folder in the names: the validator would look for sub/sub/b.json, and so on without end.
     (
@@ -260,6 +261,92 @@ BY_NAME: list[tuple[Any, dict[str, Any], Any, Any]] = [
         {"a.json": TEXT},
         {"default": "x", "$ref": 1, "const": {"$ref": "a.json"}},
         {"default": 1},
+    ),
+    # What the schema has itself comes first, also where its address is relative, or ends with the name of a reference.
+    (
+        {
+            "$id": "s/root.json",
+            "$defs": {"l": {"$id": "line.json", **TEXT}},
+            "properties": {"x": {"$ref": "line.json"}, "y": {"$ref": "a.json"}},
+        },
+        {"a.json": NUMBER},
+        {"x": "s", "y": 1},
+        {"x": 1},
+    ),
+    (
+        {"$id": "s/root.json", "properties": {"next": {"$ref": "root.json"}, "v": {"$ref": "a.json"}}},
+        {"a.json": NUMBER},
+        {"next": {"v": 1}},
+        {"next": {"v": "x"}},
+    ),
+    (
+        {
+            "$defs": {"l": {"$id": "https://example.org/x/a.json", **TEXT}},
+            "properties": {"x": {"$ref": "https://example.org/x/a.json"}, "y": {"$ref": "a.json"}},
+        },
+        {"a.json": NUMBER},
+        {"x": "s", "y": 1},
+        {"x": 1},
+    ),
+    (
+        {"$ref": "p/a.json"},
+        {"p/a.json": {"$defs": {"q": {"$id": "q.json", **NUMBER}}, "items": {"$ref": "q.json"}}},
+        [1],
+        ["x"],
+    ),
+    (
+        {"$ref": "a.json"},
+        {"a.json": {"$id": "p/a.json", "$defs": {"q": {"$id": "q", **NUMBER}}, "items": {"$ref": "q"}}},
+        [1],
+        ["x"],
+    ),
+    # Metaschemas, of the validator and of the registry.
+    (
+        {"properties": {"s": {"$ref": LATEST}, "y": {"$ref": "schema"}}},
+        {"schema": NUMBER},
+        {"s": {"type": "string"}, "y": 1},
+        {"s": 1},
+    ),
+    (
+        {"$schema": "https://example.org/meta", "properties": {"y": {"$ref": "a.json"}}},
+        {
+            "https://example.org/meta": {
+                "$id": "https://example.org/meta",
+                "$schema": LATEST,
+                "$ref": LATEST,
+            },
+            "a.json": NUMBER,
+        },
+        {"y": 1},
+        {"y": "s"},
+    ),
+    # From a referred schema back to the root.
+    (
+        {
+            "$id": "https://example.org/s/root.json",
+            "required": ["v"],
+            "properties": {"a": {"$ref": "a.json"}},
+        },
+        {"a.json": {"properties": {"root": {"$ref": "root.json"}}}},
+        {"v": 1, "a": {"root": {"v": 1}}},
+        {"v": 1, "a": {"root": {}}},
+    ),
+    # A container that is no keyword has schemas with the names of keywords.
+    (
+        {
+            "components": {"schemas": {"default": {"$ref": "a.json"}}},
+            "items": {"$ref": "#/components/schemas/default"},
+        },
+        {"a.json": NUMBER},
+        [1],
+        ["x"],
+    ),
+    # Not followed by anything.
+    (
+        {"x-doc": {"$ref": "http://[bad"}, "properties": {"a": {"$ref": "a.json"}}},
+        {"a.json": NUMBER},
+        {"a": 1},
+        {"a": "x"},
     ),
 ]
 

@@ -49,11 +49,11 @@ def _leave(made: tuple[BrokerEndpoint, Connection]) -> None:
 
 
 class _AttemptFailed(Exception):  # noqa: N818  # it has the error
-    """The error of an attempt at this place, with the changes of the credentials until then."""
+    """The error of an attempt at this broker, with the changes of the credentials until then."""
 
-    def __init__(self, place: str, changes: int, error: KafkaError) -> None:
-        super().__init__(place)
-        self.place = place
+    def __init__(self, endpoint: BrokerEndpoint, changes: int, error: KafkaError) -> None:
+        super().__init__(endpoint.name)
+        self.endpoint = endpoint
         self.changes = changes
         self.error = error
 
@@ -65,6 +65,8 @@ class _Errors:
         self._control = control
         self._told: KafkaError | None = None
         self._refusal: KafkaError | None = None
+        # Brokers were reached, as far as is known, and none has refused in this round.
+        self._is_refused_before = True
 
     def failed(self, attempt: Exception) -> bool:
         """Note an error; returns whether another attempt may begin."""
@@ -73,7 +75,7 @@ class _Errors:
         control, error = self._control, attempt.error
         if not control.is_connected:
             # Otherwise the present connection is of use.
-            control.history.address = attempt.place
+            control.history.address = address_text(attempt.endpoint.host, attempt.endpoint.port)
             control.history.failed(error)
             control.session.last_error = error
             control.contact.failed()
@@ -85,12 +87,13 @@ class _Errors:
         # A refusal says more than a broker that cannot be reached.
         if not isinstance(self._told, FINAL):
             self._told = error
+        self._is_refused_before &= attempt.endpoint.address in control.session.addresses.unaccepted
         return True
 
     def told(self) -> KafkaError:
         """The error that says most. Brokers that refused in an earlier round may be in their pause, or take long."""
         told = self._refusal or self._told
-        if not isinstance(told, FINAL):
+        if not isinstance(told, FINAL) and self._is_refused_before:
             told = self._control.session.addresses.present_refusal() or told
         return told or BrokerUnavailableError("no broker has answered yet")
 
@@ -125,6 +128,8 @@ class Control:
         self._beginning: asyncio.Task[Connection | None] | None = None
         # One attempt may take long, while other brokers that have failed are well again.
         self._rounds = Rounds[tuple[BrokerEndpoint, "Connection"]](_leave, self._use_or_leave)
+        # Completed when a connection is used, whichever attempt has led to it.
+        self._used: asyncio.Future[None] | None = None
         # The addresses of their attempts that go on.
         self._tried: set[tuple[str, int]] = set()
         self._failure: KafkaError | None = None
@@ -184,16 +189,17 @@ class Control:
             self._use(*found)
 
     async def _dialed_or_begun(self) -> tuple[BrokerEndpoint, Connection] | None:
-        """A connection to one of the brokers; None if a new beginning, or a change of the broker, has led to one before."""
+        """A connection to one of the brokers; None if another attempt has led to one before."""
         task = asyncio.create_task(self._next_round(), name="aioproducer metadata")
         try:
             while not (task.done() or self.is_connected):
-                others = [each for each in (self._beginning, self._changing) if each is not None]
-                going_on = [task, *(each for each in others if not each.done())]
-                await asyncio.wait(going_on, return_when=asyncio.FIRST_COMPLETED)
+                self._used = self.session.loop.create_future()
+                await asyncio.wait((task, self._used), return_when=asyncio.FIRST_COMPLETED)
             if not self.is_connected and self._beginning is not None and isinstance(task.exception(), FINAL):
-                # Where the brokers refuse as well, the beginning may still lead to others.
-                await asyncio.wait((self._beginning,), timeout=self._setup_timeout)
+                # Where the brokers refuse as well, the beginning, or a slow attempt, may still lead to others.
+                self._used = self.session.loop.create_future()
+                either = (self._beginning, self._used)
+                await asyncio.wait(either, timeout=self._setup_timeout, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:  # cancelled
             give_up(task, _leave)
             raise
@@ -310,13 +316,12 @@ class Control:
             self._tried.discard(endpoint.address)
 
     async def _attempt(self, endpoint: BrokerEndpoint) -> tuple[BrokerEndpoint, Connection]:
-        place = address_text(endpoint.host, endpoint.port)
         if not self.is_connected:
-            self.history.connecting(place)
+            self.history.connecting(address_text(endpoint.host, endpoint.port))
         try:
             return endpoint, await self.session.addresses.dial(endpoint)
         except KafkaError as error:
-            raise _AttemptFailed(place, self.session.addresses.changes, error) from None
+            raise _AttemptFailed(endpoint, self.session.addresses.changes, error) from None
 
     def _use_or_leave(self, made: tuple[BrokerEndpoint, Connection]) -> None:
         if self.is_connected:
@@ -326,6 +331,8 @@ class Control:
 
     def _use(self, endpoint: BrokerEndpoint, connection: Connection) -> None:
         self._rounds.give_up()
+        if self._used is not None and not self._used.done():
+            self._used.set_result(None)
         former, self.connection = self.connection, connection
         if former is not None:
             former.departure.leave_when_answered()

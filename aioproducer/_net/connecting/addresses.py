@@ -35,7 +35,7 @@ from aioproducer.errors import (
     ProtocolError,
     StateError,
 )
-from aioproducer.secret import Secret, SecretEnv, SecretFile
+from aioproducer.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 _OF_IDENTITIES = frozenset(("certificate", "client_certificate", "server"))
 _BEHIND_AN_IDENTITY = 1.0
 _MOST_CHANGES = 3
-# The settings that a running producer may get anew, and what is compared of them.
+# The settings that a running producer may get anew, and the classes of values that say what they give.
 _CREDENTIALS = ("sasl_username", "sasl_password", "sasl_token_provider")
-_COMPARED = (str, Secret, SecretFile, SecretEnv)
+_LITERAL = (str, Secret)
 _LOOK_AGAIN = 1.0
 TELL_EVERY = 1.0
 # Longer than any pause: an address that is dialed again after so long begins with the shortest.
@@ -67,8 +67,10 @@ def _nothing(_connection: Connection) -> None:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Whether a setting is the same. Functions and objects of the user are asked nothing."""
-    return one is other or (type(one) is type(other) and type(one) in _COMPARED and one == other)
+    """Whether a setting gives the same as before. A file or function may give something else; it is asked nothing here."""
+    if one is None or other is None:
+        return one is other
+    return type(one) is type(other) and type(one) in _LITERAL and one == other
 
 
 @attrs.define(eq=False)

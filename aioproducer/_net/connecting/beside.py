@@ -123,7 +123,7 @@ class Rounds(Generic[T]):
         return None
 
     def _note_end(self, task: asyncio.Task[T]) -> None:
-        """A round that is under way sees the end itself, and the next one sees a failure."""
+        """A round that is under way sees the end itself. Without one a failure is forgotten: it would be told much later."""
         if self._rounds == 0 and (made := self._under_way.made_by(task)) is not None:
             self._unexpected(made)
 
@@ -152,11 +152,11 @@ class _UnderWay(Generic[T]):
         return list(self._tasks)
 
     def made_by(self, task: asyncio.Task[T]) -> T | None:
-        """The result of this one, if it has succeeded and goes on no more; it is taken."""
-        if task not in self._tasks or not task.done() or task.cancelled() or task.exception() is not None:
+        """The result of this one, if it has ended; it goes on no more."""
+        if task not in self._tasks or not task.done():
             return None
         del self._tasks[task]
-        return task.result()
+        return None if task.cancelled() or task.exception() is not None else task.result()
 
     def rest_of(self, patience: float) -> float:
         """The seconds until the newest one has had so many."""

@@ -119,7 +119,7 @@ def check_of(validators: Any, content: Any, referred: dict[str, str]) -> Callabl
     """The check of objects against a schema: it raises a ValueError with the place and the rule."""
     contents = {name: _content(text) for name, text in referred.items()}
     try:
-        references = References(contents)
+        references = References(contents, content)
         validator = validators.validator_for(references.placed(content), retriever=references.retrieve)
     except (ValueError, RecursionError, validators.ReferencingError) as error:
         raise ConfigurationError(f"schema: is no JSON schema: {error}") from None

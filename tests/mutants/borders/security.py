@@ -960,8 +960,8 @@ SECURITY: Final = (
     _mutant(
         "new-beginning-waits-for-silent-brokers",
         "_net/cluster/control.py",
-        "                going_on = [task, *(each for each in others if not each.done())]\n",
-        "                going_on = [task]\n",
+        "                await asyncio.wait((task, self._used), return_when=asyncio.FIRST_COMPLETED)\n",
+        "                await asyncio.wait((task,))\n",
         "The cluster has moved: a connection to its new place is not used until each former broker was waited for.",
         f"{_SUCCESSORS}::test_a_beginning_while_all_known_brokers_are_silent",
     ),

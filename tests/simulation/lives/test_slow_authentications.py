@@ -343,7 +343,7 @@ def test_new_credentials_where_former_ones_get_no_answer(*, is_transactional: bo
 @pytest.mark.parametrize("takes", [2.0, 4.0, 6.0])
 @pytest.mark.parametrize("gap", [0.2, 1.3, 3.0, 5.5, 9.0])
 def test_a_call_behind_new_credentials_gets_no_refusal_of_former_ones(takes: float, gap: float) -> None:
-    """Former attempts go on, or were refused while nobody asked. The refusals of those that are over are not told again."""
+    """Former attempts go on, or were refused while no call was made. The refusals of those that are over are not told again."""
 
     async def play(world: World) -> None:
         kafka = world.kafka
