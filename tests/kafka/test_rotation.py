@@ -139,7 +139,8 @@ async def test_e15_a_user_is_deleted_and_comes_back(kafka: SecuredNodes) -> None
         f"{len(times)} refusals in {times[-1] - times[0]:.1f} s; pauses",
         [round(later - earlier, 1) for earlier, later in pairwise(times)],
     )
-    assert max(late) < 1.0
+    # An attempt that goes on beside the one that was refused has three seconds: it may be accepted.
+    assert max(late) < 3.0 + 1.0
     assert 2 <= len(times) <= WITHOUT_USER + SESSION_SECONDS
 
 

@@ -90,6 +90,11 @@ class _Errors:
         self._is_refused_before &= attempt.endpoint.address in control.session.addresses.unaccepted
         return True
 
+    @property
+    def has_any(self) -> bool:
+        """Whether an attempt has failed with credentials that are still presented."""
+        return self._refusal is not None or self._told is not None
+
     def told(self) -> KafkaError:
         """The error that says most. Brokers that refused in an earlier round may be in their pause, or take long."""
         told = self._refusal or self._told
@@ -273,28 +278,26 @@ class Control:
         return connection
 
     async def _next_round(self) -> tuple[BrokerEndpoint, Connection]:
-        """A connection to one of the brokers that may be dialed now, or to one that an earlier round began with."""
-        changes = self.session.addresses.changes
-        found = await self._round()
-        has_changed = changes != self.session.addresses.changes
-        if isinstance(found, KafkaError) and has_changed and not self.is_connected:
-            # The credentials have changed meanwhile: nothing tells yet whether the new ones are refused.
-            found = await self._round()
-        if isinstance(found, KafkaError):
-            raise found
-        return found
-
-    async def _round(self) -> tuple[BrokerEndpoint, Connection] | KafkaError:
-        candidates = [each for each in self._in_order() if each.address not in self._tried]
-        free = self._free(candidates)
-        errors = _Errors(self)
-        found = await self._rounds.first_success(
-            [partial(self._attempt_of_a_round, endpoint) for endpoint in free],
-            self._setup_timeout,
-            errors.failed,
-            has_others=len(free) < len(candidates),
-        )
-        return found or errors.told()
+        """A connection to one of the brokers. Where some take long, rounds follow until there is an attempt at each, or an error."""
+        while True:
+            changes = self.session.addresses.changes
+            # Those that were given up may not have ended yet.
+            tried = self._tried if self._rounds.go_on else ()
+            candidates = [each for each in self._in_order() if each.address not in tried]
+            free = self._free(candidates)
+            errors = _Errors(self)
+            found = await self._rounds.first_success(
+                [partial(self._attempt_of_a_round, endpoint) for endpoint in free],
+                self._setup_timeout,
+                errors.failed,
+                has_others=len(free) < len(candidates),
+            )
+            if found is not None:
+                return found
+            # Where the credentials have changed, nothing tells yet whether the new ones are refused.
+            is_over = errors.has_any and changes == self.session.addresses.changes
+            if is_over or self.is_connected:
+                raise errors.told()
 
     async def _dial_one(self, candidates: list[BrokerEndpoint]) -> tuple[BrokerEndpoint, Connection]:
         errors = _Errors(self)

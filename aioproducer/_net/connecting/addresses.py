@@ -167,10 +167,11 @@ class Addresses:
 
     def free_at(self, address: tuple[str, int]) -> float:
         """When this address may be dialed; infinite while it is being dialed."""
-        known = self.at(*address)
-        return (
-            math.inf if known.dialing.locked() else max(known.not_before, self._refusals.not_before(address))
-        )
+        return math.inf if self.at(*address).dialing.locked() else self.paused_until(address)
+
+    def paused_until(self, address: tuple[str, int]) -> float:
+        """The end of the pause of attempts at this address."""
+        return max(self.at(*address).not_before, self._refusals.not_before(address))
 
     def is_refused(self, address: tuple[str, int]) -> bool:
         """Whether attempts at this address pause because credentials were refused."""
@@ -198,8 +199,7 @@ class Addresses:
 
         One that nothing is sent to is not dialed again, so its refusal does not count for long.
         """
-        paused_until = max(self.at(*address).not_before, self._refusals.not_before(address))
-        return address in self.unaccepted and paused_until > self._loop.time() - FORGET_AFTER
+        return address in self.unaccepted and self.paused_until(address) > self._loop.time() - FORGET_AFTER
 
     def are_not_accepted(self) -> bool:
         """Whether an address refuses, and none has accepted a connection since: no other one may be accepted."""

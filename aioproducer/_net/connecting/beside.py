@@ -127,6 +127,11 @@ class Rounds(Generic[T]):
         if self._rounds == 0 and (made := self._under_way.made_by(task)) is not None:
             self._unexpected(made)
 
+    @property
+    def go_on(self) -> bool:
+        """Whether an attempt of an earlier round goes on."""
+        return bool(self._under_way)
+
     def give_up(self) -> None:
         """Cancel the attempts that go on, and end their round."""
         under_way, self._under_way = self._under_way, _UnderWay[T](self._discard)
