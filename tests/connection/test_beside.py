@@ -182,7 +182,7 @@ async def test_a_slow_one_goes_on_beside_the_next_round() -> None:
     await attempts.until("slow", "a")
     attempts.fail("a")
     assert await found is None
-    assert rounds.go_on
+    assert rounds.go_on()
     found = run("b", has_others=True)
     await attempts.until("slow", "a", "b")
     assert await found is None
@@ -190,7 +190,7 @@ async def test_a_slow_one_goes_on_beside_the_next_round() -> None:
     attempts.succeed("slow")
     assert await found == "slow"
     assert (attempts.failures, attempts.discarded) == (["a"], [])
-    assert not rounds.go_on
+    assert not rounds.go_on()
     assert await run() is None
 
 

@@ -282,7 +282,7 @@ class Control:
         while True:
             changes = self.session.addresses.changes
             # Those that were given up may not have ended yet.
-            tried = self._tried if self._rounds.go_on else ()
+            tried = self._tried if self._rounds.go_on() else ()
             candidates = [each for each in self._in_order() if each.address not in tried]
             free = self._free(candidates)
             errors = _Errors(self)

@@ -127,7 +127,6 @@ class Rounds(Generic[T]):
         if self._rounds == 0 and (made := self._under_way.made_by(task)) is not None:
             self._unexpected(made)
 
-    @property
     def go_on(self) -> bool:
         """Whether an attempt of an earlier round goes on."""
         return bool(self._under_way)
