@@ -2,7 +2,7 @@
 
 A registry knows the name that a schema writes in its `$ref`. A validator joins it with the place of the schema that has it,
 where another schema may have the same name, or none: two schemas with a folder in their names would lead to each other's
-folders without end. What a schema has itself comes before a schema of the registry.
+folders without end. Its own addresses come before schemas of the registry.
 """
 
 from __future__ import annotations
@@ -162,6 +162,6 @@ def _address_of(schema: Any) -> str:
 
 
 def _id_of(schema: Any) -> str:
-    """What a schema says about its address; the empty text without one."""
+    """The address that a schema says it has; the empty text without one."""
     ids = [schema.get(key) for key in _IDS] if isinstance(schema, dict) else []
     return next((each for each in ids if isinstance(each, str)), "")
