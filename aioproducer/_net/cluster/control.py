@@ -65,8 +65,8 @@ class _Errors:
         self._control = control
         self._told: KafkaError | None = None
         self._refusal: KafkaError | None = None
-        # Brokers were reached, as far as is known, and none has refused in this round.
-        self._is_refused_before = True
+        # Whether all of these brokers were reached: an earlier refusal is no news of others.
+        self._were_reached = True
 
     def failed(self, attempt: Exception) -> bool:
         """Note an error; returns whether another attempt may begin."""
@@ -87,7 +87,7 @@ class _Errors:
         # A refusal says more than a broker that cannot be reached.
         if not isinstance(self._told, FINAL):
             self._told = error
-        self._is_refused_before &= attempt.endpoint.address in control.session.addresses.unaccepted
+        self._were_reached &= attempt.endpoint.address in control.session.addresses.unaccepted
         return True
 
     @property
@@ -98,7 +98,7 @@ class _Errors:
     def told(self) -> KafkaError:
         """The error that says most. Brokers that refused in an earlier round may be in their pause, or take long."""
         told = self._refusal or self._told
-        if not isinstance(told, FINAL) and self._is_refused_before:
+        if not isinstance(told, FINAL) and self._were_reached:
             told = self._control.session.addresses.present_refusal() or told
         return told or BrokerUnavailableError("no broker has answered yet")
 
