@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
@@ -53,6 +53,21 @@ class Attempts:
         async with asyncio.timeout(10):
             while self.begun != [*begun]:  # noqa: ASYNC110  # a turn of the loop after the other
                 await asyncio.sleep(0)
+
+
+def begin(
+    attempts: Attempts,
+    rounds: Rounds[str, str],
+    names: Iterable[str],
+    setup_timeout: float,
+    *,
+    has_others: bool,
+) -> asyncio.Task[str | None]:
+    """A round with these attempts."""
+    made = {name: attempts(name) for name in names}
+    return asyncio.ensure_future(
+        rounds.first_success(made, setup_timeout, attempts.failed, has_others=has_others)
+    )
 
 
 async def test_the_next_one_begins_beside_one_that_takes_long() -> None:
@@ -171,18 +186,16 @@ async def test_one_that_has_failed_is_not_repeated_at_once() -> None:
 async def test_a_slow_one_goes_on_beside_the_next_round() -> None:
     """The round is over when the others have failed; the slow one may succeed in any later one."""
     attempts = Attempts()
-    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
+    rounds = Rounds[str, str](attempts.discarded.append, attempts.unexpected.append)
 
     def run(*names: str, has_others: bool = False) -> asyncio.Task[str | None]:
-        return asyncio.ensure_future(
-            rounds.first_success(map(attempts, names), 0.01, attempts.failed, has_others=has_others)
-        )
+        return begin(attempts, rounds, names, 0.01, has_others=has_others)
 
     found = run("slow", "a")
     await attempts.until("slow", "a")
     attempts.fail("a")
     assert await found is None
-    assert rounds.go_on()
+    assert rounds.under_way() == {"slow"}
     found = run("b", has_others=True)
     await attempts.until("slow", "a", "b")
     assert await found is None
@@ -190,16 +203,16 @@ async def test_a_slow_one_goes_on_beside_the_next_round() -> None:
     attempts.succeed("slow")
     assert await found == "slow"
     assert (attempts.failures, attempts.discarded) == (["a"], [])
-    assert not rounds.go_on()
+    assert rounds.under_way() == set()
     assert await run() is None
 
 
 async def test_a_round_with_nothing_else_to_try_waits() -> None:
     """One broker alone may take as long as its attempt is given."""
     attempts = Attempts(setup_timeout=0.0)
-    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
+    rounds = Rounds[str, str](attempts.discarded.append, attempts.unexpected.append)
     found = asyncio.ensure_future(
-        rounds.first_success([attempts("a")], 0.0, attempts.failed, has_others=False)
+        rounds.first_success({"a": attempts("a")}, 0.0, attempts.failed, has_others=False)
     )
     await attempts.until("a")
     await asyncio.sleep(0)
@@ -211,10 +224,8 @@ async def test_a_round_with_nothing_else_to_try_waits() -> None:
 async def test_rounds_that_are_given_up() -> None:
     """The result of an attempt that ends all the same is discarded."""
     attempts = Attempts()
-    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
-    found = asyncio.ensure_future(
-        rounds.first_success(map(attempts, "ab"), 0.01, attempts.failed, has_others=True)
-    )
+    rounds = Rounds[str, str](attempts.discarded.append, attempts.unexpected.append)
+    found = begin(attempts, rounds, "ab", 0.01, has_others=True)
     await attempts.until("a", "b")
     assert await found is None
     attempts.succeed("a")
@@ -222,16 +233,14 @@ async def test_rounds_that_are_given_up() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert attempts.discarded in (["a"], [])
-    assert await rounds.first_success([], 0.01, attempts.failed, has_others=False) is None
+    assert await rounds.first_success({}, 0.01, attempts.failed, has_others=False) is None
 
 
 async def test_a_round_that_is_given_up_begins_nothing_more() -> None:
     """Another task has led to a connection meanwhile."""
     attempts = Attempts()
-    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
-    found = asyncio.ensure_future(
-        rounds.first_success(map(attempts, "abc"), 1_000.0, attempts.failed, has_others=False)
-    )
+    rounds = Rounds[str, str](attempts.discarded.append, attempts.unexpected.append)
+    found = begin(attempts, rounds, "abc", 1_000.0, has_others=False)
     await attempts.until("a")
     rounds.give_up()
     assert await found is None
@@ -242,10 +251,8 @@ async def test_a_round_that_is_given_up_begins_nothing_more() -> None:
 async def test_one_that_succeeds_while_nothing_waits_for_it(is_cancelled: bool) -> None:
     """The round was cancelled, or is over: the result is used at once, and no later round gets it."""
     attempts = Attempts()
-    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
-    found = asyncio.ensure_future(
-        rounds.first_success(map(attempts, "ab"), 0.01, attempts.failed, has_others=not is_cancelled)
-    )
+    rounds = Rounds[str, str](attempts.discarded.append, attempts.unexpected.append)
+    found = begin(attempts, rounds, "ab", 0.01, has_others=not is_cancelled)
     await attempts.until("a", "b")
     if is_cancelled:
         found.cancel()
@@ -255,7 +262,7 @@ async def test_one_that_succeeds_while_nothing_waits_for_it(is_cancelled: bool) 
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert attempts.unexpected == ["b"]
-    assert await rounds.first_success([], 0.01, attempts.failed, has_others=True) is None
+    assert await rounds.first_success({}, 0.01, attempts.failed, has_others=True) is None
     # Nor is the failure told, which may be one of long ago.
     assert (attempts.failures, attempts.discarded) == ([], [])
 
@@ -263,10 +270,8 @@ async def test_one_that_succeeds_while_nothing_waits_for_it(is_cancelled: bool) 
 async def test_one_that_succeeds_in_the_turn_of_the_cancellation() -> None:
     """Its round sees neither."""
     attempts = Attempts()
-    rounds = Rounds[str](attempts.discarded.append, attempts.unexpected.append)
-    found = asyncio.ensure_future(
-        rounds.first_success(map(attempts, "a"), 0.01, attempts.failed, has_others=False)
-    )
+    rounds = Rounds[str, str](attempts.discarded.append, attempts.unexpected.append)
+    found = begin(attempts, rounds, "a", 0.01, has_others=False)
     await attempts.until("a")
     attempts.succeed("a")
     found.cancel()

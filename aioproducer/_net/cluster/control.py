@@ -132,11 +132,11 @@ class Control:
         self._changing: asyncio.Task[None] | None = None
         self._beginning: asyncio.Task[Connection | None] | None = None
         # One attempt may take long, while other brokers that have failed are well again.
-        self._rounds = Rounds[tuple[BrokerEndpoint, "Connection"]](_leave, self._use_or_leave)
+        self._rounds = Rounds[tuple[str, int], tuple[BrokerEndpoint, "Connection"]](
+            _leave, self._use_or_leave
+        )
         # Completed when a connection is used, whichever attempt has led to it.
         self._used: asyncio.Future[None] | None = None
-        # The addresses of their attempts that go on.
-        self._tried: set[tuple[str, int]] = set()
         self._failure: KafkaError | None = None
 
     @property
@@ -281,13 +281,12 @@ class Control:
         """A connection to one of the brokers. Where some take long, rounds follow until there is an attempt at each, or an error."""
         while True:
             changes = self.session.addresses.changes
-            # Those that were given up may not have ended yet.
-            tried = self._tried if self._rounds.go_on() else ()
+            tried = self._rounds.under_way()
             candidates = [each for each in self._in_order() if each.address not in tried]
             free = self._free(candidates)
             errors = _Errors(self)
             found = await self._rounds.first_success(
-                [partial(self._attempt_of_a_round, endpoint) for endpoint in free],
+                {endpoint.address: partial(self._attempt, endpoint) for endpoint in free},
                 self._setup_timeout,
                 errors.failed,
                 has_others=len(free) < len(candidates),
@@ -310,13 +309,6 @@ class Control:
     @property
     def _setup_timeout(self) -> float:
         return self.session.config.socket_connection_setup_timeout_ms / 1000
-
-    async def _attempt_of_a_round(self, endpoint: BrokerEndpoint) -> tuple[BrokerEndpoint, Connection]:
-        self._tried.add(endpoint.address)
-        try:
-            return await self._attempt(endpoint)
-        finally:
-            self._tried.discard(endpoint.address)
 
     async def _attempt(self, endpoint: BrokerEndpoint) -> tuple[BrokerEndpoint, Connection]:
         if not self.is_connected:

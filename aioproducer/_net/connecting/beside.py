@@ -8,11 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
 __all__ = ["Rounds", "first_success", "give_up"]
 
 T = TypeVar("T")
+K = TypeVar("K")
 Attempt: TypeAlias = "Callable[[], Coroutine[Any, Any, T]]"
 # As long as an authentication without an answer holds up the others that have to wait for their turn.
 _PATIENCE: Final = 3.0
@@ -38,23 +39,24 @@ async def first_success(
     if len(waiting) == 1:
         return await _only(waiting[0], failed)
     loop = asyncio.get_running_loop()
-    under_way = _UnderWay[T](discard)
-    unended = len(waiting)
+    under_way: _UnderWay[Attempt[T], T] = _UnderWay(discard)
+    # Those whose first try has not ended.
+    unended = set(waiting)
     failures: deque[tuple[float, Attempt[T]]] = deque()
     try:
         while unended:
             if waiting:
-                under_way.begin(waiting.popleft(), is_repeated=False)
+                under_way.begin(waiting[0], waiting.popleft())
             elif failures and failures[0][0] <= loop.time():
-                under_way.begin(failures.popleft()[1], is_repeated=True)
+                under_way.begin(failures[0][1], failures.popleft()[1])
             repeating = max(0.0, failures[0][0] - loop.time()) if failures else None
             made, ended = await under_way.ended(patience if waiting else repeating)
             if made is not None:
                 return made
-            for attempt, is_repeated, error in ended:
-                unended -= not is_repeated
+            for attempt, error in ended:
+                unended.discard(attempt)
                 if not failed(error):
-                    unended -= len(waiting)
+                    unended.difference_update(waiting)
                     waiting.clear()
                 failures.append((loop.time() + max(patience, _LEAST_PAUSE), attempt))
         return None
@@ -62,7 +64,7 @@ async def first_success(
         under_way.give_up()
 
 
-class Rounds(Generic[T]):
+class Rounds(Generic[K, T]):
     """Attempts in rounds: one that takes long goes on beside the next round, which may have other attempts, or the same anew.
 
     `unexpected` gets the result of an attempt that succeeds while no round is under way.
@@ -71,13 +73,13 @@ class Rounds(Generic[T]):
     def __init__(self, discard: Callable[[T], None], unexpected: Callable[[T], None]) -> None:
         self._discard = discard
         self._unexpected = unexpected
-        self._under_way = _UnderWay[T](discard)
+        self._under_way = _UnderWay[K, T](discard)
         # Rounds that are under way: one that was cancelled may end behind the beginning of the next one.
         self._rounds = 0
 
     async def first_success(
         self,
-        attempts: Iterable[Attempt[T]],
+        attempts: Mapping[K, Attempt[T]],
         setup_timeout: float,
         failed: Callable[[Exception], bool],
         *,
@@ -90,7 +92,9 @@ class Rounds(Generic[T]):
         """
         self._rounds += 1
         try:
-            return await self._round(deque(attempts), min(_PATIENCE, setup_timeout), failed, has_others)
+            return await self._round(
+                deque(attempts.items()), min(_PATIENCE, setup_timeout), failed, has_others
+            )
         finally:
             self._rounds -= 1
             for task in self._under_way.tasks():
@@ -98,7 +102,7 @@ class Rounds(Generic[T]):
 
     async def _round(
         self,
-        waiting: deque[Attempt[T]],
+        waiting: deque[tuple[K, Attempt[T]]],
         patience: float,
         failed: Callable[[Exception], bool],
         has_others: bool,
@@ -107,14 +111,14 @@ class Rounds(Generic[T]):
         # A round that was given up begins nothing more.
         while under_way is self._under_way and (waiting or under_way):
             if waiting:
-                task = under_way.begin(waiting.popleft(), is_repeated=False)
+                task = under_way.begin(*waiting.popleft())
                 task.add_done_callback(self._note_end)
             seconds = patience if waiting else under_way.rest_of(patience) if has_others else None
             made, ended = await under_way.ended(seconds)
             if made is not None:
                 self.give_up()
                 return made
-            for _, _, error in ended:
+            for _, error in ended:
                 has_others = True
                 if not failed(error):
                     waiting.clear()
@@ -127,30 +131,33 @@ class Rounds(Generic[T]):
         if self._rounds == 0 and (made := self._under_way.made_by(task)) is not None:
             self._unexpected(made)
 
-    def go_on(self) -> bool:
-        """Whether an attempt of an earlier round goes on."""
-        return bool(self._under_way)
+    def under_way(self) -> set[K]:
+        """The attempts that go on."""
+        return self._under_way.keys()
 
     def give_up(self) -> None:
         """Cancel the attempts that go on, and end their round."""
-        under_way, self._under_way = self._under_way, _UnderWay[T](self._discard)
+        under_way, self._under_way = self._under_way, _UnderWay[K, T](self._discard)
         under_way.give_up()
 
 
-class _UnderWay(Generic[T]):
-    """The attempts that go on."""
+class _UnderWay(Generic[K, T]):
+    """The attempts that go on, each with a key of its caller."""
 
     def __init__(self, discard: Callable[[T], None]) -> None:
         self._discard = discard
-        self._tasks: dict[asyncio.Task[T], tuple[Attempt[T], bool, float]] = {}
+        self._tasks: dict[asyncio.Task[T], tuple[K, float]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def begin(self, attempt: Attempt[T], *, is_repeated: bool) -> asyncio.Task[T]:
+    def begin(self, key: K, attempt: Attempt[T]) -> asyncio.Task[T]:
         task = asyncio.create_task(attempt(), name="aioproducer attempt")
-        self._tasks[task] = attempt, is_repeated, asyncio.get_running_loop().time()
+        self._tasks[task] = key, asyncio.get_running_loop().time()
         return task
+
+    def keys(self) -> set[K]:
+        return {key for key, _ in self._tasks.values()}
 
     def tasks(self) -> list[asyncio.Task[T]]:
         return list(self._tasks)
@@ -164,19 +171,19 @@ class _UnderWay(Generic[T]):
 
     def rest_of(self, patience: float) -> float:
         """The seconds until the newest one has had so many."""
-        newest = max((began for _, _, began in self._tasks.values()), default=0.0)
+        newest = max((began for _, began in self._tasks.values()), default=0.0)
         return max(0.0, newest + patience - asyncio.get_running_loop().time())
 
-    async def ended(self, seconds: float | None) -> tuple[T | None, list[tuple[Attempt[T], bool, Exception]]]:
-        """A result, or the attempts that have failed within so many seconds, and whether they were repeated ones."""
+    async def ended(self, seconds: float | None) -> tuple[T | None, list[tuple[K, Exception]]]:
+        """A result, or the attempts that have failed within so many seconds."""
         done, _ = await asyncio.wait(self._tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        ended = [(task, *self._tasks.pop(task)[:2]) for task in done if task in self._tasks]
-        made = [task.result() for task, _, _ in ended if task.exception() is None]
+        ended = [(task, self._tasks.pop(task)[0]) for task in done if task in self._tasks]
+        made = [task.result() for task, _ in ended if task.exception() is None]
         for other in made[1:]:
             self._discard(other)
         if made:
             return made[0], []
-        return None, [(attempt, is_repeated, _error_of(task)) for task, attempt, is_repeated in ended]
+        return None, [(key, _error_of(task)) for task, key in ended]
 
     def give_up(self) -> None:
         """Cancel all."""

@@ -1008,7 +1008,7 @@ SECURITY: Final = (
     _mutant(
         "slow-attempt-given-up-for-a-refusal",
         "_net/connecting/beside.py",
-        "                    unended -= len(waiting)\n",
+        "                    unended.difference_update(waiting)\n",
         "                    return None\n",
         "One address accepts after four seconds, another one refuses: the first is given up each time, and records become UNKNOWN.",
         "tests/simulation/lives/test_slow_authentications.py::test_a_slow_broker_that_accepts_beside_one_that_refuses",
