@@ -23,6 +23,7 @@ from aioproducer.errors import (
     ConfigurationError,
     KafkaError,
     ProtocolError,
+    StateError,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 FINAL = (AuthenticationError, ConfigurationError)
 # Seconds between two changes of the broker while others refuse: each new connection presents the credentials again.
 _CHANGE_EVERY: Final = 30.0
+# Rounds in a row that tell an error only of credentials that have changed meanwhile. They may change in every one.
+_MOST_CHANGES: Final = 3
 # Seconds that a request waits for another broker, while the present one would answer it.
 _CHANGE_WITHIN: Final = 0.2
 
@@ -98,7 +101,8 @@ class _Errors:
     def told(self) -> KafkaError:
         """The error that says most. Brokers that refused in an earlier round may be in their pause, or take long."""
         told = self._refusal or self._told
-        if not isinstance(told, FINAL) and self._were_reached:
+        # The end of the producer is no fault of a broker.
+        if not isinstance(told, (*FINAL, StateError)) and self._were_reached:
             told = self._control.session.addresses.present_refusal() or told
         return told or BrokerUnavailableError("no broker has answered yet")
 
@@ -279,6 +283,7 @@ class Control:
 
     async def _next_round(self) -> tuple[BrokerEndpoint, Connection]:
         """A connection to one of the brokers. Where some take long, rounds follow until there is an attempt at each, or an error."""
+        rounds_with_changes = 0
         while True:
             changes = self.session.addresses.changes
             tried = self._rounds.under_way()
@@ -294,8 +299,9 @@ class Control:
             if found is not None:
                 return found
             # Where the credentials have changed, nothing tells yet whether the new ones are refused.
+            rounds_with_changes += errors.has_any and changes != self.session.addresses.changes
             is_over = errors.has_any and changes == self.session.addresses.changes
-            if is_over or self.is_connected:
+            if is_over or self.is_connected or rounds_with_changes == _MOST_CHANGES:
                 raise errors.told()
 
     async def _dial_one(self, candidates: list[BrokerEndpoint]) -> tuple[BrokerEndpoint, Connection]:

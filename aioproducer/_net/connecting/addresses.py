@@ -365,13 +365,18 @@ class Addresses:
         return opened is None or opened.address == endpoint.address
 
     def adopt_credentials(self, config: ProducerConfig) -> None:
-        """Authenticate with the credentials of this configuration from now on, and replace the open connections."""
-        self._security.adopt_credentials(config)
-        # The refusals were those of the former ones.
-        self._refusals.forget()
-        self._changed_at = self._loop.time()
+        """Authenticate with the credentials of this configuration from now on, and replace the open connections.
+
+        Where they are those of before, the pauses behind refusals end. Attempts with them go on, and their results count.
+        """
         former, self._presented = self._presented, config
-        if not all(_is_same(getattr(former, name), getattr(config, name)) for name in _CREDENTIALS):
+        if all(_is_same(getattr(former, name), getattr(config, name)) for name in _CREDENTIALS):
+            self._refusals.end_pauses()
+        else:
+            self._security.adopt_credentials(config)
+            # The refusals were those of the former ones.
+            self._refusals.forget()
+            self._changed_at = self._loop.time()
             for attempt, scope in self._presenting.items():
                 if attempt.has_begun:
                     scope.cancel()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from aioproducer import ConfigurationError, SecretFile
+from aioproducer import ConfigurationError, SecretFile, StateError
 from aioproducer.testing import certificates
 from tests.simulation.access import Access
 from tests.simulation.refusing import (
@@ -203,6 +203,34 @@ def test_credentials_that_work_from_a_moment_on_are_found_to() -> None:
         assert all(link.client.gone for link in former)
 
     simulate(play, 1, access=access, brokers=6, history=100_000)
+
+
+@pytest.mark.parametrize("after", [0.5, 2.0, 5.0, 10.0])
+@pytest.mark.parametrize("call", ["fence", "committed_offsets"])
+def test_a_call_that_waits_for_a_coordinator_ends_with_the_producer(call: str, after: float) -> None:
+    """All brokers refuse, so the call would go on for a minute. The end of the producer is no refusal."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        producer = world.producer(max_block_ms=60_000, request_timeout_ms=30_000, delivery_timeout_ms=120_000)
+        await at_work(world, producer, 3)
+        world.kafka.faults.sasl(1, times=None)
+        for broker in (1, 2, 3):
+            world.kafka.faults.drop_connections(broker)
+        await asyncio.sleep(0.1)
+        waiting: asyncio.Task[Any]
+        if call == "fence":
+            waiting = asyncio.create_task(producer.fence(["clerk"]))
+        else:
+            waiting = asyncio.create_task(producer.committed_offsets("group", [(TOPIC, 0)]))
+        await asyncio.sleep(after)
+        await producer.close()
+        began = world.now
+        with pytest.raises(StateError, match="closed while this call went on"):
+            await waiting
+        assert world.now - began < 1.0
+
+    simulate(play, 1, access=access, history=100_000)
 
 
 def test_each_connection_is_replaced_by_one_other() -> None:

@@ -400,6 +400,45 @@ def test_credentials_that_change_more_often_than_brokers_answer(
     simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
 
 
+@pytest.mark.parametrize(
+    ("every", "takes", "are_others"),
+    [(0.25, 0.3, False), (1.0, 0.1, False), (2.0, 3.0, False), (5.0, 4.0, False), (1.0, 0.1, True)],
+)
+def test_wrong_credentials_that_are_given_again_and_again(
+    every: float, takes: float, *, are_others: bool
+) -> None:
+    """Calls get the refusal, and no error of their own time limit, a minute later."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        for topic in (TOPIC, "one", "another"):
+            kafka.create_topic(topic, 3)
+        producer = patient_producer(world)
+        await producer.start()
+        await asyncio.gather(*await send_to_each(world, producer, range(3)))
+        kafka.faults.delay(takes, api="SaslAuthenticate", times=None)
+        kafka.users["alice"] = "second"
+        for broker in (1, 2, 3):
+            kafka.faults.drop_connections(broker)
+
+        async def watch() -> None:
+            for number in itertools.count():
+                producer.set_credentials(password=f"wrong {number}" if are_others else "wrong")
+                await asyncio.sleep(every)
+
+        watching = asyncio.create_task(watch())
+        for topic in ("one", "another"):
+            began = world.now
+            with pytest.raises(AuthenticationError):
+                await producer.partitions_for(topic)
+            assert world.now - began < 4.0 + 2 * takes
+        watching.cancel()
+        kafka.users["alice"] = "first"
+        await recover(world, producer)
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
 @pytest.mark.parametrize("is_transactional", [False, True])
 def test_one_attempt_that_gets_no_answer(*, is_transactional: bool) -> None:
     """A firewall has lost one connection. It is waited for as long as for any authentication, and another one follows."""
