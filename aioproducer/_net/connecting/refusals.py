@@ -130,7 +130,7 @@ class Refusals:
         self.end_pauses()
 
     def end_pauses(self) -> None:
-        """The next attempt is made at once: what was refused may be accepted now."""
+        """The next attempt is made at once. The credentials that were refused may be accepted now."""
         self.count, self._not_before, self._counted_at = 0, -math.inf, -math.inf
         self._refused.clear()
         self.refusing.clear()
