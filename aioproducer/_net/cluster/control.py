@@ -42,7 +42,7 @@ FINAL = (AuthenticationError, ConfigurationError)
 # Seconds between two changes of the broker while others refuse: each new connection presents the credentials again.
 _CHANGE_EVERY: Final = 30.0
 # Rounds in a row that tell an error only of credentials that have changed meanwhile. They may change in every one.
-_MOST_CHANGES: Final = 3
+_MOST_CHANGES: Final = 2
 # Seconds that a request waits for another broker, while the present one would answer it.
 _CHANGE_WITHIN: Final = 0.2
 
@@ -52,7 +52,7 @@ def _leave(made: tuple[BrokerEndpoint, Connection]) -> None:
 
 
 class _AttemptFailed(Exception):  # noqa: N818  # it has the error
-    """The error of an attempt at this broker, with the changes of the credentials until then."""
+    """The error of an attempt at this broker, with the number of changes of the credentials at its end."""
 
     def __init__(self, endpoint: BrokerEndpoint, changes: int, error: KafkaError) -> None:
         super().__init__(endpoint.name)
@@ -95,7 +95,7 @@ class _Errors:
 
     @property
     def has_any(self) -> bool:
-        """Whether an attempt has failed with credentials that are still presented."""
+        """Whether there is an error to be told: a refusal of former credentials is none."""
         return self._refusal is not None or self._told is not None
 
     def told(self) -> KafkaError:
@@ -199,7 +199,7 @@ class Control:
 
     async def _dialed_or_begun(self) -> tuple[BrokerEndpoint, Connection] | None:
         """A connection to one of the brokers; None if another attempt has led to one before."""
-        task = asyncio.create_task(self._next_round(), name="aioproducer metadata")
+        task = asyncio.create_task(self._found_in_rounds(), name="aioproducer metadata")
         try:
             while not (task.done() or self.is_connected):
                 self._used = self.session.loop.create_future()
@@ -209,8 +209,8 @@ class Control:
                 self._used = self.session.loop.create_future()
                 either = (self._beginning, self._used)
                 await asyncio.wait(either, timeout=self._setup_timeout, return_when=asyncio.FIRST_COMPLETED)
-        except BaseException:  # cancelled
-            give_up(task, _leave)
+        except BaseException:  # cancelled, maybe in the turn in which a connection was made
+            give_up(task, self._use_or_leave)
             raise
         if task.done():
             return task.result()
@@ -281,7 +281,7 @@ class Control:
         self._use(endpoint, connection)
         return connection
 
-    async def _next_round(self) -> tuple[BrokerEndpoint, Connection]:
+    async def _found_in_rounds(self) -> tuple[BrokerEndpoint, Connection]:
         """A connection to one of the brokers. Where some take long, rounds follow until there is an attempt at each, or an error."""
         rounds_with_changes = 0
         while True:
@@ -325,7 +325,7 @@ class Control:
             raise _AttemptFailed(endpoint, self.session.addresses.changes, error) from None
 
     def _use_or_leave(self, made: tuple[BrokerEndpoint, Connection]) -> None:
-        if self.is_connected:
+        if self.is_connected or made[1].closed:
             _leave(made)
         else:
             self._use(*made)

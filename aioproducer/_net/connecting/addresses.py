@@ -19,7 +19,13 @@ import attrs
 
 from aioproducer._callers.copied import copied
 from aioproducer._net.connecting.connection.ends import Ending
-from aioproducer._net.connecting.dialing import SOCKETS, Network, dial, is_refused_everywhere
+from aioproducer._net.connecting.dialing import (
+    SOCKETS,
+    Network,
+    dial,
+    is_refused_everywhere,
+    longest_authentication,
+)
 from aioproducer._net.connecting.refusals import Attempt, Refusals, is_refusal
 from aioproducer._net.connecting.renewal import SessionRenewal
 from aioproducer._net.connecting.replacing import Replacement
@@ -126,11 +132,13 @@ class Addresses:
         )
         self._refusals = Refusals(loop, rng)
         self._renewal = SessionRenewal(
-            loop, rng, config.client_id, config.request_timeout_ms / 1000, self._refusals
+            loop, rng, config.client_id, longest_authentication(config), self._refusals
         )
-        # The configuration whose credentials are presented, and the attempts that other ones end.
+        # The attempts that the end of the producer ends.
+        self._under_way: set[anyio.CancelScope] = set()
+        # The configuration whose credentials are presented, and the attempts that other ones may end.
         self._presented = config
-        self._presenting: dict[Attempt, anyio.CancelScope] = {}
+        self._presenting: dict[Attempt, tuple[anyio.CancelScope, bool]] = {}
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, BrokerEndpoint] = {}
         self._replacement = Replacement(
@@ -248,10 +256,22 @@ class Addresses:
         return self._opened(endpoint, address, *made)
 
     async def _attempted(self, endpoint: BrokerEndpoint, address: Address) -> tuple[Connection, int]:
+        """One attempt. It ends with the producer, also where the task is one of the user's."""
+        self._require_open()
+        with anyio.CancelScope() as scope:
+            self._under_way.add(scope)
+            try:
+                return await self._attempted_behind_its_pause(endpoint, address)
+            finally:
+                self._under_way.discard(scope)
+        raise self._closed_error()
+
+    async def _attempted_behind_its_pause(
+        self, endpoint: BrokerEndpoint, address: Address
+    ) -> tuple[Connection, int]:
         pause = address.not_before - self._loop.time()
         if pause > 0:
             await anyio.sleep(pause)
-        self._require_open()
         setup_timeout = self._setup_timeout.after(address.failures, self._rng)
         try:
             return await self._dialed(endpoint, setup_timeout)
@@ -304,8 +324,7 @@ class Addresses:
                 async with self._refusals.attempt(endpoint.address) as attempt:
                     changes = self._replacement.changes
                     try:
-                        # Where they change more often than brokers answer, the second attempt goes on.
-                        with self._until_a_change(attempt) if number == 0 else contextlib.nullcontext():
+                        with self._until_a_change(attempt, is_first=number == 0):
                             connection = await dial(
                                 endpoint,
                                 self._config,
@@ -323,10 +342,14 @@ class Addresses:
         )
 
     @contextlib.contextmanager
-    def _until_a_change(self, attempt: Attempt) -> Iterator[None]:
-        """An attempt that ends when other credentials are given: a broker may not answer the former ones at all."""
+    def _until_a_change(self, attempt: Attempt, *, is_first: bool) -> Iterator[None]:
+        """An attempt that ends when other credentials are given: a broker may not answer the former ones at all.
+
+        Where they change more often than brokers answer, a later attempt goes on, unless they were refused at one address of
+        the host: the answer of another one is of no use then.
+        """
         with anyio.CancelScope() as scope:
-            self._presenting[attempt] = scope
+            self._presenting[attempt] = (scope, is_first)
             try:
                 yield
             finally:
@@ -377,8 +400,8 @@ class Addresses:
             # The refusals were those of the former ones.
             self._refusals.forget()
             self._changed_at = self._loop.time()
-            for attempt, scope in self._presenting.items():
-                if attempt.has_begun:
+            for attempt, (scope, is_first) in self._presenting.items():
+                if attempt.is_refused or (is_first and attempt.has_begun):
                     scope.cancel()
         self._replacement.begin()
 
@@ -391,13 +414,18 @@ class Addresses:
         """Close all connections, also those that wait for their last answers, and open no others."""
         self._is_closed = True
         self._replacement.end()
+        for scope in self._under_way:
+            scope.cancel()
         for connection in list(self._open):
             connection.close()
 
     def _require_open(self) -> None:
         # A call that asks for other producers' transactions may still be under way in a task of the user's.
         if self._is_closed:
-            raise StateError("the producer or the session was closed while this call went on")
+            raise self._closed_error()
+
+    def _closed_error(self) -> StateError:
+        return StateError("the producer or the session was closed while this call went on")
 
     def forget_unused(self, now: float, told: Iterable[tuple[str, int]]) -> None:
         """Forget addresses that have no connection and were not called for a while: brokers come and go.

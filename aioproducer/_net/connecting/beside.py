@@ -31,8 +31,8 @@ async def first_success(
 
     The next attempt begins when one has failed, or after three seconds, or `setup_timeout` if that is less, beside those that go
     on. One that has failed is repeated so much later, as long as one that has not yet ended goes on: its broker may be well
-    again. `failed` gets each error: False where no further one may begin. Attempts that go on behind a success are
-    cancelled; `discard` gets what they give all the same.
+    again. `failed` gets each error: False where none of those that wait for their beginning may begin; the one that failed is
+    repeated all the same. Attempts that go on behind a success are cancelled; `discard` gets what they give all the same.
     """
     patience = min(_PATIENCE, setup_timeout)
     waiting: deque[Attempt[T]] = deque(attempts)
@@ -163,7 +163,7 @@ class _UnderWay(Generic[K, T]):
         return list(self._tasks)
 
     def made_by(self, task: asyncio.Task[T]) -> T | None:
-        """The result of this one, if it has ended; it goes on no more."""
+        """The result of this one, if it has ended. It is forgotten then."""
         if task not in self._tasks or not task.done():
             return None
         del self._tasks[task]

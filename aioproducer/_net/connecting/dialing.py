@@ -105,7 +105,7 @@ async def dial(
     """A connection to this broker, ready for requests.
 
     It has `setup_timeout` seconds, by default `socket_connection_setup_timeout_ms`, and each authentication has the rest of
-    `request_timeout_ms`, or of 30 seconds if that is more; where one takes long, the next address is tried beside it, and one that has failed again.
+    `longest_authentication`. Where one takes long, the next address is tried beside it, and those that have failed once more.
     BrokerUnavailableError lists the error of each address; it is a ProtocolError if a peer answered that is no usable broker.
 
     `tried_last` has the addresses of this host where a broker refused the credentials, or did not answer them. It is kept here.
@@ -115,6 +115,14 @@ async def dial(
     limit = config.socket_connection_setup_timeout_ms / 1000 if setup_timeout is None else setup_timeout
     attempts = Attempts(endpoint, config, security, network)
     return await _Dial(attempts, limit, {} if tried_last is None else tried_last).connection()
+
+
+def longest_authentication(config: ProducerConfig) -> float:
+    """Seconds for the versions and the authentication of a connection: those of a request, and 30 at most.
+
+    A commit waits for it, and its own time may be a minute: behind an authentication without an answer another one fits in.
+    """
+    return min(config.request_timeout_ms / 1000, _LONGEST_AUTHENTICATION)
 
 
 class _Dial:
@@ -182,7 +190,7 @@ class _Dial:
         address, error = attempt.address, attempt.error
         failure = meaning(error, self._attempts.endpoint, self._attempts.security)
         if is_refused_everywhere(failure):
-            # Another attempt may lock the account. The next one is made at another address of the host.
+            # An attempt at each address may lock the account. The next one begins at another address of the host.
             if isinstance(error, AuthenticationError) and error.code is not None:
                 self._try_last(address)
             self._refusal = self._refusal or error
@@ -286,7 +294,7 @@ class Attempts:
 
     @property
     def _answer_timeout(self) -> float:
-        return min(self.config.request_timeout_ms / 1000, _LONGEST_AUTHENTICATION)
+        return longest_authentication(self.config)
 
     async def _versions(self, connection: Connection, until: float, limit: float) -> BrokerVersions:
         name, surplus = self.endpoint.name, connection.remarks.surplus

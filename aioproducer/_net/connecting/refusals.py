@@ -56,6 +56,8 @@ class Attempt:
 
     refusals: Refusals
     turn: Turn
+    # Whether a broker has refused what it presented; it may go on at another address.
+    is_refused: bool = False
     _begun: int = 0
 
     @property
@@ -83,7 +85,8 @@ class Attempt:
         except KafkaError as error:
             if is_refused_meanwhile:
                 self._begun -= 1
-            elif changes == refusals.changes and is_refusal(error):
+            self.is_refused = self.is_refused or is_refusal(error)
+            if not is_refused_meanwhile and changes == refusals.changes and is_refusal(error):
                 refusals.note_refused(turn, began_at, error)
             raise
         if changes == refusals.changes:

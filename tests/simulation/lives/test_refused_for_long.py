@@ -19,6 +19,7 @@ from tests.simulation.refusing import (
     at_work,
     authentications,
     clerk,
+    close_ports,
     leaders,
     links_to_all,
     patient_producer,
@@ -228,6 +229,39 @@ def test_a_call_that_waits_for_a_coordinator_ends_with_the_producer(call: str, a
         began = world.now
         with pytest.raises(StateError, match="closed while this call went on"):
             await waiting
+        assert world.now - began < 1.0
+
+    simulate(play, 1, access=access, history=100_000)
+
+
+@pytest.mark.parametrize("pause_ms", [50, 20_000])
+@pytest.mark.parametrize("fault", ["silent", "gone"])
+def test_a_call_that_dials_ends_with_the_producer(fault: str, pause_ms: int) -> None:
+    """The call is in a task of the program: neither its attempts nor their pauses go on."""
+    access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
+
+    async def play(world: World) -> None:
+        producer = patient_producer(
+            world, reconnect_backoff_ms=pause_ms, reconnect_backoff_max_ms=max(1_000, pause_ms)
+        )
+        await at_work(world, producer, 3)
+        if fault == "silent":
+            world.kafka.faults.silence(api="SaslAuthenticate", times=None)
+        else:
+            await close_ports(world)
+        for broker in (1, 2, 3):
+            world.kafka.faults.drop_connections(broker)
+        await asyncio.sleep(0.1)
+        calls = [
+            asyncio.create_task(producer.list_transactions(timeout=300.0)),
+            asyncio.create_task(producer.fence(["clerk"], timeout=300.0)),
+        ]
+        await asyncio.sleep(5.0)
+        await producer.close()
+        began = world.now
+        for call in calls:
+            with pytest.raises(StateError, match="closed while this call went on"):
+                await call
         assert world.now - began < 1.0
 
     simulate(play, 1, access=access, history=100_000)

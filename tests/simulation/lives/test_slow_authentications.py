@@ -439,6 +439,102 @@ def test_wrong_credentials_that_are_given_again_and_again(
     simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
 
 
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_a_refusal_of_former_credentials_at_one_of_two_addresses(brokers: int) -> None:
+    """A wrong password is refused at one address, while the other one is silent. The right one does not wait for that."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        to_zones(world, 2)
+        producer = await clerk(world, bootstrap_servers=f"zones:{world.port(1)}", request_timeout_ms=60_000)
+        await transact(producer)
+        kafka.create_topic("another", 1)
+        silent = {"127.0.0.11"}
+        connect = world.network.connect
+
+        async def connected(factory: Callable[[], Any], host: str, port: int) -> Any:
+            transport, connection = await connect(factory, host, port)
+            if host in silent:
+                await_versions_alone(transport)
+            return transport, connection
+
+        world.network.connect = connected  # type: ignore[method-assign]
+        kafka.users["alice"] = "second"
+        for broker in range(1, brokers + 1):
+            kafka.faults.drop_connections(broker)
+        transaction = asyncio.create_task(transact(producer))
+        await asyncio.sleep(1.0)
+        producer.set_credentials(password="wrong")
+        await asyncio.sleep(4.0)
+        silent.add("127.0.0.12")
+        await asyncio.sleep(3.0)
+        producer.set_credentials(password="second")
+        began = world.now
+        await asyncio.sleep(1.0)
+        silent.clear()
+        assert len(await producer.partitions_for("another")) == 1
+        await transaction
+        assert world.now - began < 6.0
+        world.network.connect = connect  # type: ignore[method-assign]
+
+    access = Access("PLAIN", session=None, token=3_000.0, slowness=0.0)
+    simulate(play, 1, access=access, brokers=brokers, history=100_000)
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_caller_that_is_cancelled_when_its_broker_has_accepted(turns: int) -> None:
+    """Another caller uses the connection, in whichever turn of the loop the first one ends."""
+
+    async def play(world: World) -> None:
+        producer = await at_the_second_broker(world, is_transactional=False)
+        world.kafka.faults.delay(8.0, api="SaslAuthenticate", times=None)
+        control = producer._engine.control
+        control.close()
+        began = world.now
+        first = asyncio.create_task(control.connected())
+        await asyncio.sleep(0.01)
+        second = asyncio.create_task(control.connected())
+        addresses = control.session.addresses
+        opened = addresses._opened
+
+        def opened_and_cancelled(*arguments: Any) -> Any:
+            addresses._opened = opened
+            cancel_after(turns)
+            return opened(*arguments)
+
+        def cancel_after(left: int) -> None:
+            if left:
+                world.loop.call_soon(cancel_after, left - 1)
+            else:
+                first.cancel()
+
+        addresses._opened = opened_and_cancelled
+        await asyncio.wait((first, second))
+        assert not second.result().closed
+        assert world.now - began < 8.0 + 1.0
+        world.kafka.faults.heal()
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+@pytest.mark.parametrize("is_of_metadata", [False, True])
+def test_a_renewal_that_gets_no_answer(*, is_of_metadata: bool) -> None:
+    """A firewall has lost it. A commit that waits for the session has time for another connection."""
+
+    async def play(world: World) -> None:
+        producer = await at_the_second_broker(world, is_transactional=True)
+        broker = broker_of_metadata(world, producer) if is_of_metadata else 2
+        silence = world.kafka.faults.silence(api="SaslAuthenticate", broker=broker, times=1)
+        await asyncio.sleep(11.0)
+        assert silence.hits
+        began = world.now
+        await transact(producer)
+        assert world.now - began < 30.0 + 1.0
+        await recover(world, producer)
+
+    simulate(play, 1, access=Access("PLAIN", session=10.0, token=3_000.0, slowness=0.0), history=100_000)
+
+
 @pytest.mark.parametrize("is_transactional", [False, True])
 def test_one_attempt_that_gets_no_answer(*, is_transactional: bool) -> None:
     """A firewall has lost one connection. It is waited for as long as for any authentication, and another one follows."""
