@@ -105,7 +105,7 @@ async def dial(
     """A connection to this broker, ready for requests.
 
     It has `setup_timeout` seconds, by default `socket_connection_setup_timeout_ms`, and each authentication has the rest of
-    `longest_authentication`. Where one takes long, the next address is tried beside it, and those that have failed once more.
+    `longest_authentication`. Where one takes long, the next address is tried beside it, and those that have failed are tried again.
     BrokerUnavailableError lists the error of each address; it is a ProtocolError if a peer answered that is no usable broker.
 
     `tried_last` has the addresses of this host where a broker refused the credentials, or did not answer them. It is kept here.

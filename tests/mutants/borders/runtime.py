@@ -127,8 +127,8 @@ RUNTIME: Final = (
     _mutant(
         "connection-opened-behind-a-close",
         "_net/connecting/addresses.py",
-        "        self._require_open()\n        setup_timeout",
-        "        setup_timeout",
+        "        self._require_open()\n        with anyio",
+        "        with anyio",
         "A call for other producers' transactions opens a connection of a closed producer, and goes on to its time limit.",
         "tests/simulation/transactions/test_calls_beside_a_close.py",
     ),

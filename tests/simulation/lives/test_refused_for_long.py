@@ -235,7 +235,7 @@ def test_a_call_that_waits_for_a_coordinator_ends_with_the_producer(call: str, a
 
 
 @pytest.mark.parametrize("pause_ms", [50, 20_000])
-@pytest.mark.parametrize("fault", ["silent", "gone"])
+@pytest.mark.parametrize("fault", ["silent", "one is silent", "gone"])
 def test_a_call_that_dials_ends_with_the_producer(fault: str, pause_ms: int) -> None:
     """The call is in a task of the program: neither its attempts nor their pauses go on."""
     access = Access("PLAIN", session=None, token=30.0, slowness=0.0)
@@ -245,10 +245,12 @@ def test_a_call_that_dials_ends_with_the_producer(fault: str, pause_ms: int) -> 
             world, reconnect_backoff_ms=pause_ms, reconnect_backoff_max_ms=max(1_000, pause_ms)
         )
         await at_work(world, producer, 3)
-        if fault == "silent":
-            world.kafka.faults.silence(api="SaslAuthenticate", times=None)
-        else:
+        world.kafka.faults.move_coordinator("clerk", 3)
+        if fault == "gone":
             await close_ports(world)
+        else:
+            silent = None if fault == "silent" else 3
+            world.kafka.faults.silence(api="SaslAuthenticate", broker=silent, times=None)
         for broker in (1, 2, 3):
             world.kafka.faults.drop_connections(broker)
         await asyncio.sleep(0.1)
