@@ -8,8 +8,12 @@ import datetime
 import decimal
 import enum
 import json
+import math
 import sys
+import traceback
 import uuid
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -397,6 +401,129 @@ async def test_any_encoder(
             await written(numbers, objects)
 
 
+class Text(str):
+    """A text whose own method makes another one of it."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "other"
+
+
+class Number(int):
+    """A number of a program."""
+
+
+class Ratio(float):
+    """A number with a point of a program."""
+
+
+class Kind(enum.StrEnum):
+    """A text with a name."""
+
+    SMALL = "small"
+
+
+class Masked(dict[str, Any]):
+    """A mapping that shows its values otherwise than they are kept."""
+
+    def items(self) -> Any:
+        return [(key, "***") for key in self]
+
+
+class Doubled(list[Any]):
+    """A list that shows each item twice."""
+
+    def __iter__(self) -> Any:
+        return (each for each in super().__iter__() for _ in range(2))
+
+
+def _at(**offset: int) -> datetime.datetime:
+    return datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(**offset)))
+
+
+EVERYWHERE: list[tuple[Any, Any]] = [
+    ({Kind.SMALL: 1, Text("a"): 2, "b": 3}, {"small": 1, "a": 2, "b": 3}),
+    ({1: "a", 1.5: "b", Number(2): True}, {"1": "a", "1.5": "b", "2": True}),
+    ({None: {False: 1}}, {"null": {"false": 1}}),
+    ({KEY: 1, AT.date(): 2}, {str(KEY): 1, "2026-01-02": 2}),
+    ([Kind.SMALL, Text("a"), Number(3), Ratio(1.5), True], ["small", "a", 3, 1.5, True]),
+    ([Ratio("nan"), float("inf"), {"a": -math.inf}], [None, None, {"a": None}]),
+    ([2**64, Number(-(2**70)), 10**30], [2**64, -(2**70), 10**30]),
+    ({"a": Masked(b=1), "c": [Masked(d={})]}, {"a": {"b": "***"}, "c": [{"d": "***"}]}),
+    ({"a": Doubled([1, 2])}, {"a": [1, 1, 2, 2]}),
+    (Doubled([1]), [1, 1]),
+    (
+        {"a": OrderedDict(b=Text("c")), "d": defaultdict(int, e=1), "f": Counter("gg")},
+        {"a": {"b": "c"}, "d": {"e": 1}, "f": {"g": 2}},
+    ),
+    ({"a": {"b": _at(hours=1, seconds=30)}}, {"a": {"b": "2026-01-02T00:00:00+01:00:30"}}),
+    ([_at(hours=-1, microseconds=5)], ["2026-01-02T00:00:00-00:59:59.999995"]),
+    (
+        [AT, _at(hours=2), AT.replace(tzinfo=None)],
+        [AT.isoformat(), _at(hours=2).isoformat(), AT.isoformat()[:-6]],
+    ),
+    ([AT.date(), AT.time(), AT.timetz()], ["2026-01-02", "03:04:05", "03:04:05+00:00"]),
+]
+NOWHERE: list[tuple[Any, type[Exception], str]] = [
+    ({"a": b"secret"}, TypeError, "JSON has no form for bytes"),
+    ({"a": [bytearray()]}, TypeError, "JSON has no form for bytearray"),
+    ({"a": {"b": memoryview(b"secret")}}, TypeError, "JSON has no form for memoryview"),
+    ([datetime.timedelta(1)], TypeError, "JSON has no form for timedelta"),
+    ([1j], TypeError, "Object of type complex is not JSON serializable"),
+    ({"a": ["\ud800"]}, ValueError, "surrogates not allowed"),
+    ({(1, 2): 3}, TypeError, "a key of a JSON object is a text or a number, not tuple"),
+    ({b"secret": 3}, TypeError, "JSON has no form for bytes"),
+    ({Number(4): 5, "4": 6}, ValueError, "are one text in JSON"),
+]
+ENCODERS = [(), ("orjson",), ("orjson", "msgspec", "msgspec.json")]
+
+
+def _encode_without(
+    missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, *, validate: bool
+) -> Callable[[Any], bytes]:
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
+    serializer: JsonSerializer[Any] = JsonSerializer("http://localhost", validate=validate, schema_id=1)
+    return serializer._make(Schema("{}", "JSON"), {}).encode(b"")
+
+
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize("missing", ENCODERS, ids=["orjson", "msgspec", "json"])
+def test_each_encoder_writes_the_same(
+    missing: tuple[str, ...], validate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Objects of subclasses, keys that are no texts, zones with seconds, large numbers: whatever is installed."""
+    encode = _encode_without(missing, monkeypatch, validate=validate)
+    for data, wanted in EVERYWHERE:
+        made = json.loads(encode(data))
+        assert made == wanted
+        assert repr(made) == repr(wanted)
+
+
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize("missing", ENCODERS, ids=["orjson", "msgspec", "json"])
+def test_each_encoder_refuses_the_same(
+    missing: tuple[str, ...], validate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same error, which has no value in it."""
+    encode = _encode_without(missing, monkeypatch, validate=validate)
+    for data, kind, text in NOWHERE:
+        with pytest.raises(kind, match=text) as caught:
+            encode(data)
+        assert "secret" not in "".join(traceback.format_exception(caught.value)[-1:])
+
+
+def test_the_written_mapping_is_the_one_that_fits() -> None:
+    """A mapping or list with methods of its own is looked at as it is written."""
+    schema = {"properties": {"a": {"properties": {"b": {"type": "integer"}}}}}
+    serializer: JsonSerializer[Any] = JsonSerializer("http://localhost", schema, schema_id=1)
+    encode = serializer._make(Schema(json.dumps(schema), "JSON"), {}).encode(b"")
+    assert encode({"a": OrderedDict(b=1)}) == b'{"a":{"b":1}}'
+    with pytest.raises(ValueError, match="at /a/b"):
+        encode({"a": Masked(b=1)})
+
+
 @pytest.mark.parametrize("missing", [("orjson",), ("orjson", "msgspec", "msgspec.json")])
 def test_plain_mappings_are_not_copied(missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without orjson too: msgspec or the standard library get the mapping itself, and others in plain form."""
@@ -413,7 +540,7 @@ def test_plain_mappings_are_not_copied(missing: tuple[str, ...], monkeypatch: py
     monkeypatch.setattr(json.JSONEncoder, "encode", dumps)
     serializer: JsonSerializer[Any] = JsonSerializer("http://localhost", validate=False, schema_id=1)
     encode = serializer._make(Schema("{}", "JSON"), {}).encode(b"")
-    plain = {"id": 1, "lines": [{"sku": "a", "n": 1.5, "of": None, "is": True}], "at": (1, b"")}
+    plain = {"id": 1, "lines": [{"sku": "a", "n": 1.5, "of": None, "is": True}], "at": (1, "")}
     encode(plain)
     assert seen.pop() is plain
     for each in (Point(1), decimal.Decimal("1.5"), Level.HIGH, AT, KEY):

@@ -5,12 +5,17 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
-from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
+from aioproducer.registry.formats.json_encoders import (
+    WITHOUT_FORM,
+    Dumps,
+    default_dumps,
+    dumps_of_json,
+    first_of,
+)
 from aioproducer.registry.formats.json_references import References
 from aioproducer.registry.formats.to_dict import Convert, Plain, conversion, is_plain
 from aioproducer.registry.framings import GivenFraming
@@ -19,8 +24,6 @@ from aioproducer.registry.serializing import Encoder, Place, RegistrySerializer,
 from aioproducer.registry.subjects import GivenSubject
 
 __all__ = ["JsonSerializer", "check_of", "load_validators"]
-
-Dumps: TypeAlias = Callable[[Any], bytes | str]
 
 # What a validator or an encoder raises for an object of a class that it does not know.
 _UNKNOWN: Final = (TypeError, ValueError)
@@ -56,7 +59,7 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         # No frame of a traceback keeps the password of a URL.
         del registry
         self._to_dict = to_dict
-        self._dumps, self._takes_mappings = _default_dumps() if dumps is None else (dumps, True)
+        self._dumps, self._takes_mappings = default_dumps() if dumps is None else (dumps, True)
         self._is_given = dumps is not None
         self._validators = load_validators() if validate else None
         given = given_schema(schema, "JSON", _text_of)
@@ -80,19 +83,23 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         return Encoder(lambda prefix: self._encode_of(prefix, check), name if isinstance(name, str) else None)
 
     def _encode_of(self, prefix: bytes, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
+        refused = () if self._is_given else WITHOUT_FORM
         # An iterator may have been read by a function of the program.
-        dumps, plain = self._dumps, Plain(json=True, again=self._is_given)
-        convert, spared = conversion(self._to_dict, Plain(json=True))
+        dumps, plain = self._dumps, Plain(json=True, again=self._is_given, refused=refused)
+        convert, spared = conversion(self._to_dict, Plain(json=True, refused=refused))
         if not self._takes_mappings:
-            convert, spared = _converted_first(self._to_dict, Plain(json=True)), None
+            convert, spared = _converted_first(self._to_dict, Plain(json=True, refused=refused)), None
         elif self._is_given and check is not None:
             dumps = _looked_at(dumps, check)
+
+        # What orjson refuses of plain objects as well, the others write: numbers of more than 64 bits.
+        last = dumps if self._is_given else first_of(dumps, dumps_of_json())
 
         def again(data: Any) -> bytes | str:
             """Encode a mapping with objects in it."""
             if check is not None:
                 check(data)
-            return dumps(data)
+            return last(data)
 
         def encode(data: Any) -> bytes:
             if type(data) is not spared:
@@ -173,23 +180,6 @@ def _looked_at(dumps: Dumps, check: Callable[[Any], None]) -> Dumps:
         return made
 
     return looked_at
-
-
-def _default_dumps() -> tuple[Dumps, bool]:
-    """The function that makes the JSON, and whether it refuses each object that it would write otherwise than we do."""
-    for name, make in (("orjson", _of_orjson), ("msgspec.json", attrgetter("encode"))):
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
-        found: Dumps = make(module)
-        return found, name == "orjson"
-    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode, False
-
-
-def _of_orjson(module: Any) -> Dumps:
-    # It would leave out the fields of a dataclass whose names begin with an underscore.
-    return partial(module.dumps, option=module.OPT_PASSTHROUGH_DATACLASS)
 
 
 def _text_of(schema: Any) -> str | None:

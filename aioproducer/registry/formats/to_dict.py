@@ -9,6 +9,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import json
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -21,36 +22,51 @@ from aioproducer.registry.formats.pydantic_classes import Classes, Named, Unname
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["Convert", "Plain", "conversion", "is_plain"]
+__all__ = ["EXACT", "Convert", "Plain", "conversion", "is_plain"]
 
 Convert: TypeAlias = Callable[[Any], Any]
 
 _ATOMS: Final = (str, bytes, bytearray, memoryview, int, float, bool, type(None))
 _TIMES: Final = (datetime.datetime, datetime.date, datetime.time)
-# The classes of plain objects, and not their subclasses.
-_OWN_ATOMS: Final = {str, bytes, int, float, bool, type(None)}
+# The classes of plain objects, and not their subclasses. Bytes are none: encoders of JSON refuse or convert them.
+_OWN_ATOMS: Final = {str, int, float, bool, type(None)}
 _OWN: Final = {dict, list, tuple, *_OWN_ATOMS}
 # Of an object that has itself in it, there is no end.
 _MOST_DEPTH: Final = 100
 _MOST_PARTS: Final = 1_000_000
+EXACT: Final[Mapping[type, Convert]] = MappingProxyType(
+    {str: str.__str__, int: int.__int__, float: float.__float__}
+)
+"""The conversions of objects of subclasses to the object of Python's own class, whatever their own methods make of it."""
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Plain:
-    """Makes objects plain: mappings, lists and atoms. `json`: times, UUIDs and decimals become the strings of JSON.
+    """Makes objects plain: mappings, lists and atoms.
 
-    An iterator becomes a list; with `again` it is refused, because it may have been read already. `names` has the names of
-    records that a union of the schema has beside others, by the names of the classes whose objects they are for. How the
-    objects of a class are converted is found out once.
+    `json`: times, UUIDs and decimals become the strings of JSON, and all others objects of Python's own classes, which each
+    encoder writes in one way; so do keys. An iterator becomes a list; with `again` it is refused, because it may have been
+    read already. Objects of the classes `refused` are refused. `names` has the names of records that a union of the schema
+    has beside others, by the names of the classes whose objects they are for. How the objects of a class are converted is
+    found out once.
     """
 
-    def __init__(self, *, json: bool, again: bool = False, names: Mapping[str, str] = _NO_NAMES) -> None:
+    def __init__(
+        self,
+        *,
+        json: bool,
+        again: bool = False,
+        refused: tuple[type, ...] = (),
+        names: Mapping[str, str] = _NO_NAMES,
+    ) -> None:
         self._json = json
         self._again = again
+        self._refused = refused
         self._names = names
         self._classes = Classes(names)
         self._by_class: dict[type, Convert] = {
             **dict.fromkeys(_ATOMS, _same),
+            **dict.fromkeys(refused, _without_form),
             Named: lambda data: Named(self._of_mapping(data), data.name),
             Unnamed: lambda data: Unnamed(self._of_mapping(data)),
         }
@@ -66,8 +82,8 @@ class Plain:
     def _convert_of(self, kind: type) -> Convert:
         if issubclass(kind, enum.Enum):
             return self._of_enum
-        if issubclass(kind, _ATOMS):
-            return _same
+        if issubclass(kind, (*_ATOMS, *self._refused)):
+            return self._of_subclass(kind)
         if issubclass(kind, Mapping):
             return self._of_mapping
         if issubclass(kind, list | set | frozenset | deque):
@@ -146,8 +162,36 @@ class Plain:
     def _of_enum(self, data: Any) -> Any:
         return self(data.value)
 
+    def _of_subclass(self, kind: type) -> Convert:
+        """The conversion of an object of a subclass to that of Python's own class, in JSON."""
+        if issubclass(kind, self._refused):
+            return _without_form
+        if not self._json:
+            return _same
+        return next((exact for base, exact in EXACT.items() if issubclass(kind, base)), _same)
+
     def _of_mapping(self, data: Any) -> dict[Any, Any]:
+        if self._json:
+            return self._of_json_object(data)
         return {key: self(value) for key, value in data.items()}
+
+    def _of_json_object(self, data: Any) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, value in data.items():
+            text = key if type(key) is str else self._text_of(key)
+            if text in made:
+                raise ValueError("two keys of a mapping are one text in JSON")
+            made[text] = self(value)
+        return made
+
+    def _text_of(self, key: Any) -> str:
+        """The text of a key: that of its value in JSON."""
+        made = self(key)
+        if type(made) is str:
+            return made
+        if type(made) not in _OWN_ATOMS:
+            raise TypeError(f"a key of a JSON object is a text or a number, not {type(key).__name__}")
+        return json.dumps(made)
 
     def _of_list(self, data: Any) -> list[Any]:
         return [self(each) for each in data]
@@ -201,6 +245,10 @@ def _serializer_of(kind: Any) -> Any:
 
 def _same(data: Any) -> Any:
     return data
+
+
+def _without_form(data: Any) -> Any:
+    raise TypeError(f"JSON has no form for {type(data).__name__}")
 
 
 def _refused(data: Any) -> Any:

@@ -13,9 +13,43 @@ _UNIONS: Final = "tests/registry/test_avro_unions.py"
 _UNCHANGED: Final = "tests/registry/test_unchanged.py"
 _PRODUCERS: Final = "tests/registry/test_producers.py"
 
+_JSON: Final = "tests/registry/test_json.py"
+
 _mutant = Kind("registry")
 
 REGISTRY: Final = (
+    _mutant(
+        "seconds-of-a-zone-rounded",
+        "registry/formats/json_encoders.py",
+        " | module.OPT_PASSTHROUGH_DATETIME",
+        "",
+        "With orjson, a datetime in a zone with seconds is written as a moment up to 30 s later.",
+        f"{_JSON}::test_each_encoder_writes_the_same",
+    ),
+    _mutant(
+        "items-of-a-subclass-not-asked",
+        "registry/formats/json_encoders.py",
+        "        if issubclass(kind, dict) and kind.items in _ITEMS and kind.__iter__ in _ITERATORS:\n",
+        "        if issubclass(kind, dict):\n",
+        "With orjson, the values that a mapping of a program masks are written.",
+        f"{_JSON}::test_each_encoder_writes_the_same",
+    ),
+    _mutant(
+        "key-of-a-subclass-kept",
+        "registry/formats/to_dict.py",
+        "            text = key if type(key) is str else self._text_of(key)\n",
+        "            text = key\n",
+        "orjson refuses a mapping whose keys are a StrEnum, and msgspec takes it.",
+        f"{_JSON}::test_each_encoder_writes_the_same",
+    ),
+    _mutant(
+        "number-of-a-subclass-kept",
+        "registry/formats/to_dict.py",
+        "        return next((exact for base, exact in EXACT.items() if issubclass(kind, base)), _same)\n",
+        "        return _same\n",
+        "msgspec refuses numbers and texts of a subclass, and orjson takes them.",
+        f"{_JSON}::test_each_encoder_writes_the_same",
+    ),
     _mutant(
         "request-in-the-context-of-a-call",
         "registry/asking/single_flight.py",
@@ -259,14 +293,14 @@ REGISTRY: Final = (
     _mutant(
         "iterator-that-was-read",
         "registry/formats/json_schema.py",
-        "Plain(json=True, again=self._is_given)",
+        "Plain(json=True, again=self._is_given, refused=refused)",
         "Plain(json=True)",
         "The lines that a function of the program has read before it failed are missing in the record.",
         "tests/registry/test_json.py::test_an_iterator_for_a_function_of_the_program",
     ),
     _mutant(
         "text-in-a-field-of-numbers",
-        "registry/formats/json_schema.py",
+        "registry/formats/json_encoders.py",
         'return found, name == "orjson"',
         "return found, True",
         "With msgspec, a Decimal passes as a number and is written as a string, which readers refuse.",
@@ -394,9 +428,9 @@ REGISTRY: Final = (
     ),
     _mutant(
         "private-fields-are-left-out",
-        "registry/formats/json_schema.py",
-        "option=module.OPT_PASSTHROUGH_DATACLASS",
-        "option=0",
+        "registry/formats/json_encoders.py",
+        "        module.OPT_PASSTHROUGH_DATACLASS | ",
+        "        ",
         "The fields of a dataclass whose names begin with an underscore are missing, only where it is in a mapping.",
         f"{_UNCHANGED}::test_fields_with_an_underscore",
     ),

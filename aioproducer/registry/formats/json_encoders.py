@@ -1,0 +1,120 @@
+"""The encoders of JSON: orjson, msgspec or the standard library. They write the same values, and refuse the same objects."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import importlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+
+from aioproducer.registry.formats.to_dict import EXACT, Convert
+
+__all__ = ["WITHOUT_FORM", "Dumps", "default_dumps", "dumps_of_json", "first_of"]
+
+Dumps: TypeAlias = Callable[[Any], bytes | str]
+
+WITHOUT_FORM: Final = (bytes, bytearray, memoryview, datetime.timedelta)
+"""Classes whose objects msgspec writes in a form of its own, and the other encoders refuse."""
+
+_TIMES: Final = (datetime.datetime, datetime.date, datetime.time)
+
+
+def default_dumps() -> tuple[Dumps, bool]:
+    """The function that makes the JSON, and whether it refuses each object that it would write otherwise than we do."""
+    for name, make in (("orjson", _of_orjson), ("msgspec.json", attrgetter("encode"))):
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+        found: Dumps = make(module)
+        return found, name == "orjson"
+    return dumps_of_json(), False
+
+
+def dumps_of_json() -> Dumps:
+    """The function of the standard library, with NaN and infinities as null, as the others write them."""
+    strict, loose = (
+        json.JSONEncoder(ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":")).encode
+        for allow_nan in (False, True)
+    )
+
+    def dumps(data: Any) -> str:
+        try:
+            return strict(data)
+        except ValueError:
+            made = loose(data)
+        return strict(json.loads(made, parse_constant=_null))
+
+    return dumps
+
+
+def first_of(dumps: Dumps, other: Dumps) -> Dumps:
+    """The first of two functions that takes an object."""
+
+    def first(data: Any) -> bytes | str:
+        try:
+            return dumps(data)
+        except (TypeError, ValueError):
+            pass
+        return other(data)
+
+    return first
+
+
+def _null(_name: str) -> None:
+    """The value of NaN."""
+
+
+def _of_orjson(module: Any) -> Dumps:
+    # It would leave out the fields of a dataclass whose names begin with an underscore, take no notice of the methods of a
+    # subclass of dict or list, and round the seconds of a zone.
+    option = (
+        module.OPT_PASSTHROUGH_DATACLASS | module.OPT_PASSTHROUGH_SUBCLASS | module.OPT_PASSTHROUGH_DATETIME
+    )
+    return partial(module.dumps, default=_Others(), option=option)
+
+
+class _Others:
+    """Converts times, and objects of subclasses that are written as the validator sees them: orjson refers them to this.
+
+    Other objects are refused, and converted together with the mapping that they are in.
+    """
+
+    def __init__(self) -> None:
+        self._by_class: dict[type, Convert] = dict.fromkeys(_TIMES, _iso)
+
+    def __call__(self, data: Any) -> Any:
+        kind = type(data)
+        convert = self._by_class.get(kind)
+        if convert is None:
+            convert = self._by_class[kind] = _convert_of(kind)
+        return convert(data)
+
+
+def _convert_of(kind: type) -> Convert:
+    if not issubclass(kind, enum.Enum):
+        for base, exact in EXACT.items():
+            if issubclass(kind, base):
+                return exact
+        if issubclass(kind, dict) and kind.items in _ITEMS and kind.__iter__ in _ITERATORS:
+            return dict
+        if issubclass(kind, list) and kind.__iter__ is list.__iter__:
+            return list
+    return _refused
+
+
+_ITEMS: Final = (dict.items, OrderedDict.items)
+_ITERATORS: Final = (dict.__iter__, OrderedDict.__iter__)
+
+
+def _iso(data: Any) -> Any:
+    return data.isoformat()
+
+
+def _refused(data: Any) -> Any:
+    raise TypeError(f"objects of {type(data).__name__} are converted with their mapping")
