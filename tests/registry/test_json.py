@@ -471,7 +471,7 @@ NOWHERE: list[tuple[Any, type[Exception], str]] = [
     ({"a": {"b": memoryview(b"secret")}}, TypeError, "JSON has no form for memoryview"),
     ([datetime.timedelta(1)], TypeError, "JSON has no form for timedelta"),
     ([1j], TypeError, "Object of type complex is not JSON serializable"),
-    ({"a": ["\ud800"]}, ValueError, "surrogates not allowed"),
+    ({"a": ["\ud800"]}, ValueError, "a text with a lone surrogate has no bytes"),
     ({(1, 2): 3}, TypeError, "a key of a JSON object is a text or a number, not tuple"),
     ({b"secret": 3}, TypeError, "JSON has no form for bytes"),
     ({Number(4): 5, "4": 6}, ValueError, "are one text in JSON"),

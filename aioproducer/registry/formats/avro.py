@@ -19,6 +19,7 @@ try:
     from fastavro import schemaless_writer
 
     from aioproducer.registry.formats.avro_checks import check_of
+    from aioproducer.registry.formats.avro_failures import reason_of
     from aioproducer.registry.formats.avro_rules import PRIMITIVES
     from aioproducer.registry.formats.avro_schemas import UNFIT, AvroSchema, parsed
 except ModuleNotFoundError as error:
@@ -102,15 +103,24 @@ def _encode_of(
                 check(data)
             write(buffer, root, data)
         except UNFIT:
-            again = plain(data)
+            # Its error has the record in its text: nothing is raised here, where it would be the context.
+            pass
         else:
             return prefix + buffer.getvalue()
-        # A mapping with objects in it.
+        return prefix + encode_again(plain(data))
+
+    def encode_again(data: Any) -> bytes:
+        """Encode a mapping with objects in it."""
         if check is not None:
-            check(again)
+            check(data)
         buffer = BytesIO()
-        write(buffer, root, again)
-        return prefix + buffer.getvalue()
+        try:
+            write(buffer, root, data)
+        except UNFIT as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+        else:
+            return buffer.getvalue()
+        raise kind(reason_of(schema, data, strict=strict))
 
     return encode
 

@@ -122,7 +122,9 @@ def _record(
 
 
 def _check_fields(data: Any, fields: list[tuple[str, Rule]]) -> None:
-    get = data.get
+    get = getattr(data, "get", None)
+    if get is None:
+        raise TypeError(f"an object with fields is required, not {type(data).__name__}")
     for name, rule in fields:
         value = get(name)
         if type(value) is rule.fits or (value is None and name not in data):

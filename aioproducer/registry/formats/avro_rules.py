@@ -89,7 +89,7 @@ def _long(data: Any) -> None:
     except (TypeError, ValueError):
         is_whole = False
     if not is_whole:
-        raise TypeError("an integer is required")
+        raise TypeError(f"an integer is required, not {type(data).__name__}")
 
 
 def _int(data: Any) -> None:
@@ -99,7 +99,12 @@ def _int(data: Any) -> None:
 
 
 def _float(data: Any) -> None:
-    if is_rounded_to_infinity(data):
+    try:
+        is_too_large = is_rounded_to_infinity(data)
+    except (TypeError, ValueError):
+        # Nothing that fastavro takes.
+        return
+    if is_too_large:
         raise ValueError("a float has 32 bits, and this number is too large; the type double has 64")
 
 
@@ -157,7 +162,7 @@ def _decimal_of(schema: Any) -> Check:
         if not isinstance(data, decimal.Decimal):
             _bytes(data)
         elif not data.is_finite():
-            raise ValueError(f"a decimal is a finite number, not {data}")
+            raise ValueError("a decimal is a finite number")
         elif data and data.adjusted() >= precision - scale:
             raise ValueError(
                 f"a decimal of precision {precision} and scale {scale} has {precision - scale} digits before the point"

@@ -21,7 +21,7 @@ __all__ = ["UNFIT", "AvroSchema", "parsed"]
 
 _RECORDS: Final = {"record", "error"}
 # What fastavro raises for an object that does not fit, with objects of other libraries inside as well.
-UNFIT: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+UNFIT: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @attrs.frozen

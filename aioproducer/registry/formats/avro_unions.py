@@ -259,8 +259,13 @@ def _tried(
 ) -> Branch | None:
     try:
         return take(branches, data, strict=strict)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{error}: a tuple of the name and the value chooses a type of the union") from None
+    except (TypeError, ValueError):
+        # fastavro's error may have the value in its text.
+        pass
+    raise ValueError(
+        f"a type of the union cannot be tried with this {type(data).__name__}: "
+        "a tuple of the name and the value chooses a type of the union"
+    )
 
 
 def _first(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | None:
@@ -390,8 +395,8 @@ def _unfit(branch: Branch, data: Any, *, strict: bool) -> str:
         validate(data, branch.schema, strict=strict)
     except ValidationError as error:
         return f" if {error.errors[0].field or branch.name} has its type"
-    except (TypeError, ValueError) as error:
-        return f" ({error})"
+    except (TypeError, ValueError):
+        return " if its fields have their types"
     return ""
 
 

@@ -94,12 +94,7 @@ class JsonSerializer(RegistrySerializer[T_contra]):
 
         # What orjson refuses of plain objects as well, the others write: numbers of more than 64 bits.
         last = dumps if self._is_given else first_of(dumps, dumps_of_json())
-
-        def again(data: Any) -> bytes | str:
-            """Encode a mapping with objects in it."""
-            if check is not None:
-                check(data)
-            return last(data)
+        again = _converted(last, check)
 
         def encode(data: Any) -> bytes:
             if type(data) is not spared:
@@ -108,12 +103,12 @@ class JsonSerializer(RegistrySerializer[T_contra]):
                 if check is not None:
                     check(data)
                 made = dumps(data)
+                return prefix + (made.encode() if isinstance(made, str) else made)
             except _UNKNOWN as error:
                 # A decimal in a mapping was looked at as a number.
                 if type(error) is _DoesNotFitError and is_plain(data):
                     raise
-                made = again(plain(data))
-            return prefix + (made.encode() if isinstance(made, str) else made)
+            return prefix + again(plain(data))
 
         return encode
 
@@ -154,6 +149,23 @@ def load_validators() -> Any:
             "JsonSerializer requires the extra jsonschema: pip install 'aioproducer[jsonschema]', or validate=False",
             name=error.name,
         ) from None
+
+
+def _converted(dumps: Dumps, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
+    """The encoding of a mapping whose objects were converted."""
+
+    def encode(data: Any) -> bytes:
+        try:
+            if check is not None:
+                check(data)
+            made = dumps(data)
+            return made.encode() if isinstance(made, str) else made
+        except UnicodeError:
+            # It has the whole text.
+            pass
+        raise ValueError("a text with a lone surrogate has no bytes")
+
+    return encode
 
 
 def _converted_first(to_dict: Convert | None, plain: Plain) -> Convert:

@@ -26,6 +26,7 @@ try:
     from google.protobuf.message import Message
     from google.protobuf.message_factory import GetMessageClass
 
+    from aioproducer.registry.formats.protobuf_failures import STRUCT, made_of
     from aioproducer.registry.formats.protobuf_paths import path_in
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("google"):
@@ -39,8 +40,6 @@ __all__ = ["ProtobufSerializer", "message_path"]
 # Every registry and every client has these.
 _WELL_KNOWN: Final = "google/protobuf/"
 _LIST: Final = "google.protobuf.ListValue"
-# Its mapping has any names.
-_STRUCT: Final = "google.protobuf.Struct"
 _NO_LIST: Final = (str, bytes, bytearray, memoryview)
 
 
@@ -151,7 +150,7 @@ def _encode_of(
             if not isinstance(fields, dict):
                 raise TypeError(f"the serializer takes {message_type.__name__}, not {type(data).__name__}")
             _check(message_type.DESCRIPTOR, fields)
-            data = message_type(**fields)
+            data = made_of(message_type, fields)
         return prefix + serialize(data)  # type: ignore[no-any-return]  # of the generated class
 
     return encode
@@ -202,9 +201,9 @@ def _check_entries(parts: Any, entries: Any) -> None:
         for key, value in entries.items():
             _check_one(parts["key"], key)
             _check_one(parts["value"], value)
-            if isinstance(value, dict) and kind is not None and kind.full_name != _STRUCT:
+            if isinstance(value, dict) and kind is not None and kind.full_name != STRUCT:
                 # Before 6.30, Protobuf makes no messages of the values of a map.
-                entries[key] = GetMessageClass(kind)(**value)
+                entries[key] = made_of(GetMessageClass(kind), value)
 
 
 def _check_one(field: Any, value: Any) -> None:
@@ -220,7 +219,7 @@ def _check_one(field: Any, value: Any) -> None:
         kind = field.message_type
         if kind.full_name == _LIST and isinstance(value, _NO_LIST):
             raise TypeError(f"a list is required for the field {field.name}, not {type(value).__name__}")
-        if isinstance(value, dict) and kind.full_name != _STRUCT:
+        if isinstance(value, dict) and kind.full_name != STRUCT:
             _check(kind, value)
 
 

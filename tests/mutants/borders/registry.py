@@ -13,11 +13,37 @@ _UNIONS: Final = "tests/registry/test_avro_unions.py"
 _UNCHANGED: Final = "tests/registry/test_unchanged.py"
 _PRODUCERS: Final = "tests/registry/test_producers.py"
 
+_FAILURES: Final = "tests/registry/test_failures.py"
 _JSON: Final = "tests/registry/test_json.py"
 
 _mutant = Kind("registry")
 
 REGISTRY: Final = (
+    _mutant(
+        "record-in-an-error",
+        "registry/formats/avro.py",
+        "        raise kind(reason_of(schema, data, strict=strict))\n",
+        "        write(buffer, root, data)\n        raise kind\n",
+        "The whole record is in the error of fastavro, in the log and in a header of the dead letter.",
+        f"{_FAILURES}::test_a_dead_letter",
+    ),
+    _mutant(
+        "record-in-the-context-of-an-error",
+        "registry/formats/protobuf_failures.py",
+        "        kind = TypeError if isinstance(error, TypeError) else ValueError\n",
+        "        kind = TypeError if isinstance(error, TypeError) else ValueError\n"
+        '        raise kind("the fields do not fit") from None\n',
+        "A tool that reports errors with their contexts shows the value of the record.",
+        f"{_FAILURES}::test_an_error_of_protobuf",
+    ),
+    _mutant(
+        "text-in-the-error-of-its-encoding",
+        "registry/formats/json_schema.py",
+        "        except UnicodeError:\n",
+        "        except ZeroDivisionError:\n",
+        "The arguments of the error of a text with a lone surrogate have the whole record.",
+        f"{_FAILURES}::test_an_error_of_json",
+    ),
     _mutant(
         "seconds-of-a-zone-rounded",
         "registry/formats/json_encoders.py",
