@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine, Mapping
+from collections import deque
+from collections.abc import Coroutine, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -43,6 +44,8 @@ PAGES: Final = 4
 END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 # The time of the search for records of unknown outcome, in seconds.
 SEARCH: Final = 1.0
+# Of each row, so many of its last records whose outcome is unknown are remembered, however long the brokers are away.
+MOST_IN_DOUBT: Final = 5
 # Refused timestamps are logged at this interval, in seconds: each row may have one.
 LOG_INTERVAL: Final = 10.0
 
@@ -120,7 +123,7 @@ class Session:
         # The partitions, by topic and number, that the brokers did not have in the last attempt.
         self._missing: frozenset[tuple[str, int | None]] = frozenset()
         # Records of rows that were sent again: they were not found, and may be written.
-        self._in_doubt: dict[int, list[Delivery]] = {}
+        self._in_doubt: dict[int, deque[Delivery]] = {}
         # Rows whose timestamp a broker has refused: they are sent with the present time.
         self._untimely: set[int] = set()
         self._logged_at = -math.inf
@@ -162,6 +165,7 @@ class Session:
         rows = await self._store.read(limit, self._flight.ids)
         if is_first:
             self._flight.keep_only([row.id for row in rows])
+            self._forget_deleted(rows)
         # The store may have taken long to answer.
         await self._check_lock()
         if self._singly_until is not None and (not rows or rows[0].id > self._singly_until):
@@ -174,6 +178,13 @@ class Session:
             await self._check_lock()
             await self._send(row)
         return len(rows) == limit
+
+    def _forget_deleted(self, rows: Sequence[Row]) -> None:
+        """Forget the rows that a page of the oldest ones has passed: another program has deleted them."""
+        ids = {row.id for row in rows}
+        last = max(ids, default=math.inf)
+        self._untimely = {one for one in self._untimely if one in ids or one > last}
+        self._in_doubt = {one: each for one, each in self._in_doubt.items() if one in ids or one > last}
 
     async def _send(self, row: Row) -> None:
         try:
@@ -291,7 +302,7 @@ class Session:
             if row.id in found:
                 self._flight.done(row)
             elif row.id in in_doubt:
-                self._in_doubt.setdefault(row.id, []).append(in_doubt[row.id])
+                self._in_doubt.setdefault(row.id, deque(maxlen=MOST_IN_DOUBT)).append(in_doubt[row.id])
         return [each for each in failed if each[0].id not in found]
 
     def _is_certain(self, error: KafkaError) -> bool:
@@ -323,7 +334,7 @@ class Session:
             )
 
     async def _set_aside(self, row: Row, error: KafkaError) -> None:
-        earlier = self._in_doubt.get(row.id, [])
+        earlier = self._in_doubt.get(row.id, ())
         found = await self._with_lock(_found(dict(enumerate(earlier))))
         if found:
             # The leader answers now: a letter would be a copy of the record.

@@ -21,6 +21,7 @@ from aioproducer import (
     StateError,
 )
 from aioproducer.outbox import ID_HEADER, Relay, RelayStats, Row, Store
+from aioproducer.outbox.session import MOST_IN_DOUBT
 from aioproducer.outlets import DeadLetters
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.net.support import LIMIT, until
@@ -213,6 +214,27 @@ async def test_a_record_that_is_found_later_is_not_set_aside(
     assert ids(kafka) == [1]
     assert letters.ids == []
     assert relay.stats().deleted == 1
+
+
+async def test_brokers_that_never_tell_an_outcome(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """However often the rows are sent again, few of their records are remembered, and none of a row that is gone."""
+    for _ in range(20):
+        table.add("one", b"v")
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Fetch", times=None)
+    kafka.faults.error("UNKNOWN_SERVER_ERROR", append=True, times=None)
+    async with Relay(producer, store, batch=10) as relay:
+        await until(lambda: ids(kafka).count(1) > 2 * MOST_IN_DOUBT)
+        assert relay._session is not None
+        in_doubt = relay._session._in_doubt
+        assert set(in_doubt) <= set(table.rows)
+        assert max(map(len, in_doubt.values())) == MOST_IN_DOUBT
+        del table.rows[1]
+        await until(lambda: relay._session is not None and 1 not in relay._session._in_doubt)
+        kafka.faults.heal()
+        await until(lambda: not table.rows)
+        await until(lambda: relay._session is not None and not relay._session._in_doubt)
 
 
 async def test_a_relay_whose_lock_is_lost_while_it_searches(

@@ -14,6 +14,22 @@ _mutant = Kind("outbox")
 
 OUTBOX: Final = (
     _mutant(
+        "every-record-in-doubt-remembered",
+        "outbox/session.py",
+        "deque(maxlen=MOST_IN_DOUBT)",
+        "deque()",
+        "While the brokers answer nothing that tells an outcome, the memory of the relay grows by each record.",
+        f"{_RELAY}::test_brokers_that_never_tell_an_outcome",
+    ),
+    _mutant(
+        "doubt-of-a-row-that-is-gone",
+        "outbox/session.py",
+        "            self._forget_deleted(rows)\n",
+        "",
+        "Rows that another program deletes stay in the memory of the relay.",
+        f"{_RELAY}::test_brokers_that_never_tell_an_outcome",
+    ),
+    _mutant(
         "unknown-row-is-deleted",
         "outbox/flight.py",
         "        if delivery.outcome is Outcome.ACKED:",
