@@ -7,8 +7,10 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import gc
 import io
 import json
+import sys
 import uuid
 from collections import deque
 from typing import Any
@@ -18,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aioproducer.registry import AvroSerializer, Registry
+from aioproducer.registry import AvroSerializer, Registry, Schema
 from aioproducer.registry.formats.avro_losses import Places
 from aioproducer.testing import EmbeddedRegistry
 from tests.registry.test_avro import read_by_fastavro, written
@@ -477,3 +479,16 @@ async def test_bytes_of_a_fixed_that_is_named(embedded: EmbeddedRegistry) -> Non
         await serializer.warm("t")
         with pytest.raises(ValueError, match="not in one piece"):
             serializer.serialize("t", None, {"f": b"abcd", "g": memoryview(b"abcdefgh")[::2]})
+
+
+def test_keys_of_users_are_not_kept() -> None:
+    """A map in a union has the user's data as its keys."""
+    schema = record("R", f=[*LETTERS, {"type": "map", "values": "long"}])
+    serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+    encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+    key = f"user {uuid.uuid4()}"
+    count = sys.getrefcount(key)
+    encode({"f": {key: 1}})
+    encode({"f": {key: 1, "g": 2}})
+    gc.collect()
+    assert sys.getrefcount(key) == count

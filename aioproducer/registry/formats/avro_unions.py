@@ -71,9 +71,8 @@ _HELD_BY: Final[dict[str, tuple[type, ...]]] = {
     **dict.fromkeys(_MOMENTS, (datetime.datetime,)),
 }
 _LOGICAL: Final = {*_CONVERTED_BY}
-# The mappings of a program have few sets of keys, unless they are maps.
+# The mappings of a program have few sets of the fields of a schema.
 _MOST_SHAPES: Final = 1_000
-_MOST_KEYS: Final = 200
 
 
 @attrs.frozen
@@ -160,15 +159,23 @@ class _Shape:
 
 @attrs.frozen
 class _Shapes:
-    """The shapes of the mappings in a union: most mappings have the keys of one before."""
+    """The shapes of the mappings in a union: most mappings have the keys of one before.
+
+    Those with other keys than the fields of the schema are not remembered: the keys of a map are the user's data.
+    """
 
     branches: Sequence[Branch]
     known: dict[tuple[Any, ...], _Shape] = attrs.field(factory=dict, init=False)
+    _fields: frozenset[str] = attrs.field(init=False)
+
+    @_fields.default
+    def _fields_of_all(self) -> frozenset[str]:
+        return frozenset[str]().union(*(each.fields for each in self.branches))
 
     def of(self, data: dict[Any, Any]) -> _Shape:
         """The shape of a mapping."""
         found = _Shape.of(self.branches, data)
-        if len(self.known) < _MOST_SHAPES and len(data) <= _MOST_KEYS and "-type" not in data:
+        if len(self.known) < _MOST_SHAPES and self._fields.issuperset(data) and "-type" not in data:
             self.known[tuple(data)] = found
         return found
 

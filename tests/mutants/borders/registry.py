@@ -20,6 +20,14 @@ _mutant = Kind("registry")
 
 REGISTRY: Final = (
     _mutant(
+        "keys-of-users-kept",
+        "registry/formats/avro_unions.py",
+        " and self._fields.issuperset(data)",
+        "",
+        "The keys of maps in unions, which are data of users, stay in memory.",
+        f"{_UNIONS}::test_keys_of_users_are_not_kept",
+    ),
+    _mutant(
         "record-in-an-error",
         "registry/formats/avro.py",
         "        raise kind(reason_of(schema, data, strict=strict))\n",
