@@ -21,7 +21,7 @@ Dumps: TypeAlias = Callable[[Any], bytes | str]
 WITHOUT_FORM: Final = (bytes, bytearray, memoryview, datetime.timedelta)
 """Classes whose objects msgspec writes in a form of its own, and the other encoders refuse."""
 
-_TIMES: Final = (datetime.datetime, datetime.date, datetime.time)
+_TIMES: Final[tuple[Any, ...]] = (datetime.datetime, datetime.date, datetime.time)
 
 
 def default_dumps() -> tuple[Dumps, bool]:
@@ -76,24 +76,24 @@ def _of_orjson(module: Any) -> Dumps:
     option = (
         module.OPT_PASSTHROUGH_DATACLASS | module.OPT_PASSTHROUGH_SUBCLASS | module.OPT_PASSTHROUGH_DATETIME
     )
-    return partial(module.dumps, default=_Others(), option=option)
+    return partial(module.dumps, default=_others(), option=option)
 
 
-class _Others:
-    """Converts times, and objects of subclasses that are written as the validator sees them: orjson refers them to this.
+def _others() -> Convert:
+    """The conversion of times, and of objects of subclasses that are written as the validator sees them: orjson asks for it.
 
     Other objects are refused, and converted together with the mapping that they are in.
     """
+    by_class: dict[type, Convert] = {kind: kind.isoformat for kind in _TIMES}
 
-    def __init__(self) -> None:
-        self._by_class: dict[type, Convert] = dict.fromkeys(_TIMES, _iso)
-
-    def __call__(self, data: Any) -> Any:
+    def others(data: Any) -> Any:
         kind = type(data)
-        convert = self._by_class.get(kind)
+        convert = by_class.get(kind)
         if convert is None:
-            convert = self._by_class[kind] = _convert_of(kind)
+            convert = by_class[kind] = _convert_of(kind)
         return convert(data)
+
+    return others
 
 
 def _convert_of(kind: type) -> Convert:
@@ -110,10 +110,6 @@ def _convert_of(kind: type) -> Convert:
 
 _ITEMS: Final = (dict.items, OrderedDict.items)
 _ITERATORS: Final = (dict.__iter__, OrderedDict.__iter__)
-
-
-def _iso(data: Any) -> Any:
-    return data.isoformat()
 
 
 def _refused(data: Any) -> Any:
