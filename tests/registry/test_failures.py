@@ -204,6 +204,15 @@ def test_an_error_of_json(value: Any) -> None:
     _check(encode, {"id": SECRET, "v": value}, "")
 
 
+def test_the_class_of_an_error_of_json() -> None:
+    """Its name is in logs and dead letters: it is no private one."""
+    serializer: JsonSerializer[Any] = JsonSerializer("http://localhost", {"type": "object"}, schema_id=1)
+    encode = serializer._make(Schema('{"type":"object"}', "JSON"), {}).encode(b"")
+    with pytest.raises(ValueError, match="does not fit its JSON schema") as caught:
+        encode([])
+    assert type(caught.value).__name__ == "DoesNotFitError"
+
+
 async def test_a_dead_letter(embedded: EmbeddedRegistry) -> None:
     """The header with the error names the field."""
     schema = _record("Order", id="string", v=["null", "long", "boolean"])

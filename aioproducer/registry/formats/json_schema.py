@@ -106,14 +106,14 @@ class JsonSerializer(RegistrySerializer[T_contra]):
                 return prefix + (made.encode() if isinstance(made, str) else made)
             except _UNKNOWN as error:
                 # A decimal in a mapping was looked at as a number.
-                if type(error) is _DoesNotFitError and is_plain(data):
+                if type(error) is DoesNotFitError and is_plain(data):
                     raise
             return prefix + again(plain(data))
 
         return encode
 
 
-class _DoesNotFitError(ValueError):
+class DoesNotFitError(ValueError):
     """An object that its schema refuses. The text has none of its values."""
 
 
@@ -133,7 +133,7 @@ def check_of(validators: Any, content: Any, referred: dict[str, str]) -> Callabl
         found = next(validator.iter_errors(data))
         place = "".join(f"/{part}" for part in found.instance_path)
         rule = "".join(f"/{part}" for part in found.schema_path)
-        raise _DoesNotFitError(f"the object does not fit its JSON schema at {place or '/'}: {rule}")
+        raise DoesNotFitError(f"the object does not fit its JSON schema at {place or '/'}: {rule}")
 
     return check
 

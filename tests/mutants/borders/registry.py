@@ -287,8 +287,8 @@ REGISTRY: Final = (
     _mutant(
         "decimal-of-a-mapping-is-refused",
         "registry/formats/json_schema.py",
-        "type(error) is _DoesNotFitError and is_plain(data)",
-        "type(error) is _DoesNotFitError",
+        "type(error) is DoesNotFitError and is_plain(data)",
+        "type(error) is DoesNotFitError",
         "A mapping with a Decimal in a field of strings becomes a dead letter, and a dataclass with it does not.",
         "tests/registry/test_json.py::test_decimals_of_a_mapping",
     ),
