@@ -34,12 +34,14 @@ class _Search:
 
     whole: AvroSchema
     strict: bool = attrs.field(kw_only=True)
+    _alone: dict[int, Any] = attrs.field(factory=dict, init=False)
+    """The types in the form that fastavro writes with: an array may have many items."""
 
     def reason(self, schema: Any, data: Any) -> str | None:
         """The reason for a value; None if it is written."""
         found = self._resolved(schema)
         try:
-            schemaless_writer(BytesIO(), self.whole.alone(found), data, strict=self.strict)
+            schemaless_writer(BytesIO(), self._form_of(found), data, strict=self.strict)
         except UnicodeError:
             reason = "a text with a lone surrogate has no bytes"
         except Exception:  # noqa: BLE001  # of fastavro, about a value of the user
@@ -47,6 +49,13 @@ class _Search:
         else:
             return None
         return self._of_parts(found, data) or reason
+
+    def _form_of(self, schema: Any) -> Any:
+        form = self._alone.get(id(schema))
+        if form is None:
+            # A part of the whole schema, which has its number as long as that is there.
+            form = self._alone[id(schema)] = self.whole.alone(schema)
+        return form
 
     def _of_parts(self, schema: Any, data: Any) -> str | None:
         if isinstance(schema, list):

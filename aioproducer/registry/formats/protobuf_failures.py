@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 from google.protobuf.message_factory import GetMessageClass
 
 __all__ = ["STRUCT", "made_of"]
 
 STRUCT: Final = "google.protobuf.Struct"
 """The message whose mapping has any names."""
-_NAMES: Final = (
-    "", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message", "bytes",
-    "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64",
-)  # fmt: skip
 
 
 def made_of(message_type: Any, fields: Mapping[Any, Any]) -> Any:
@@ -102,4 +99,6 @@ def _is_message(field: Any, value: Any) -> bool:
 
 def _name(field: Any) -> str:
     described = field.message_type or field.enum_type
-    return _NAMES[field.type] if described is None else described.full_name
+    if described is not None:
+        return str(described.full_name)
+    return str(FieldDescriptorProto.Type.Name(field.type)).removeprefix("TYPE_").lower()
