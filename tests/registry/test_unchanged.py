@@ -8,12 +8,14 @@ import dataclasses
 import datetime
 import decimal
 import functools
+import gc
 import json
 import math
 import uuid
+import weakref
 from collections import deque
 from collections.abc import Iterable
-from typing import Annotated, Any, Optional, Union
+from typing import Annotated, Any, NamedTuple, Optional, Union
 
 import attrs
 import fastavro
@@ -33,6 +35,7 @@ from aioproducer.registry import (
     Registry,
     Schema,
 )
+from aioproducer.registry.formats.by_class import MOST_CLASSES, ByClass
 from aioproducer.testing import EmbeddedRegistry
 from tests.registry.conftest import Place
 from tests.registry.messages import add_field, add_message, classes_of, new_file
@@ -769,3 +772,37 @@ async def test_fields_of_other_classes(embedded: EmbeddedRegistry) -> None:
         made = serializer.serialize("t", None, right)
         assert isinstance(made, bytes)
         assert MEASURE.FromString(made[6:]) == MEASURE(**right)
+
+
+@pytest.mark.parametrize("kind", ["avro", "json", "orjson"])
+def test_classes_without_end(kind: str) -> None:
+    """A program may make a class for each object, as `DataFrame.itertuples()` does for each frame: few are kept."""
+    if kind == "avro":
+        avro: AvroSerializer[Any] = AvroSerializer("http://localhost", record("long"), schema_id=1)
+        encode = avro._make(Schema(json.dumps(record("long"))), {}).encode(b"")
+    else:
+        text: JsonSerializer[Any] = JsonSerializer("http://localhost", {}, schema_id=1)
+        encode = text._make(Schema("{}", "JSON"), {}).encode(b"")
+    classes: weakref.WeakSet[type] = weakref.WeakSet()
+    for _ in range(3 * MOST_CLASSES):
+
+        class Row(NamedTuple):
+            f: int
+
+        made: Any = type("Numbers", (list,), {})([1]) if kind == "orjson" else Row(1)
+        classes.add(type(made))
+        assert encode({"f": made} if kind == "orjson" else made) in (b"\2", b'{"f":1}', b'{"f":[1]}')
+        del made, Row
+    gc.collect()
+    assert len(classes) <= 2 * MOST_CLASSES
+    assert encode({"f": 2}) in (b"\4", b'{"f":2}')
+
+
+def test_given_classes_are_kept() -> None:
+    """Those that no look at the class would find out are not forgotten."""
+    given_before: dict[type, str] = {int: "given"}
+    known = ByClass(given_before)
+    for number in range(3 * MOST_CLASSES):
+        assert known.remember(type(f"Row{number}", (), {}), "found") == "found"
+        assert len(known) <= MOST_CLASSES
+    assert known[int] == "given"

@@ -12,6 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
+from aioproducer.registry.formats.by_class import ByClass
 from aioproducer.registry.formats.to_dict import EXACT, Convert
 
 __all__ = ["WITHOUT_FORM", "Dumps", "default_dumps", "dumps_of_json", "first_of"]
@@ -84,13 +85,13 @@ def _others() -> Convert:
 
     Other objects are refused, and converted together with the mapping that they are in.
     """
-    by_class: dict[type, Convert] = {kind: kind.isoformat for kind in _TIMES}
+    by_class: ByClass[Convert] = ByClass({kind: kind.isoformat for kind in _TIMES})
 
     def others(data: Any) -> Any:
         kind = type(data)
         convert = by_class.get(kind)
         if convert is None:
-            convert = by_class[kind] = _convert_of(kind)
+            convert = by_class.remember(kind, _convert_of(kind))
         return convert(data)
 
     return others

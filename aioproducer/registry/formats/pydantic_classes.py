@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import attrs
 
+from aioproducer.registry.formats.by_class import ByClass
+
 __all__ = ["Classes", "Named", "Unnamed"]
 
 # Where fastavro looks for the record of a union that a mapping is for.
@@ -65,7 +67,7 @@ class Classes:
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
-        self._fields: dict[type, _Fields] = {}
+        self._fields: ByClass[_Fields] = ByClass()
 
     def mark(self, made: Any, data: Any) -> Any:
         """The result of an object, or of a part of it."""
@@ -131,7 +133,7 @@ class Classes:
     def _of(self, kind: type) -> _Fields:
         fields = self._fields.get(kind)
         if fields is None:
-            fields = self._fields[kind] = _fields_of(kind)
+            fields = self._fields.remember(kind, _fields_of(kind))
         return fields
 
 

@@ -17,6 +17,7 @@ from gc import get_referents
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from aioproducer.registry.formats.by_class import ByClass
 from aioproducer.registry.formats.pydantic_classes import Classes, Named, Unnamed
 
 if TYPE_CHECKING:
@@ -64,19 +65,20 @@ class Plain:
         self._refused = refused
         self._names = names
         self._classes = Classes(names)
-        self._by_class: dict[type, Convert] = {
+        given: dict[type, Convert] = {
             **dict.fromkeys(_ATOMS, _same),
             **dict.fromkeys(refused, _without_form),
             Named: lambda data: Named(self._of_mapping(data), data.name),
             Unnamed: lambda data: Unnamed(self._of_mapping(data)),
         }
+        self._by_class = ByClass(given)
 
     def __call__(self, data: Any) -> Any:
         """The object in plain form, with all that it has in it."""
         kind = type(data)
         convert = self._by_class.get(kind)
         if convert is None:
-            convert = self._by_class[kind] = self._convert_of(kind)
+            convert = self._by_class.remember(kind, self._convert_of(kind))
         return convert(data)
 
     def _convert_of(self, kind: type) -> Convert:

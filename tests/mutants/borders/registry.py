@@ -20,6 +20,22 @@ _mutant = Kind("registry")
 
 REGISTRY: Final = (
     _mutant(
+        "classes-without-end",
+        "registry/formats/by_class.py",
+        "        if len(self) >= MOST_CLASSES:\n",
+        "        if False:\n",
+        "Each class that a program makes, one for each frame of pandas, stays in memory.",
+        f"{_UNCHANGED}::test_classes_without_end",
+    ),
+    _mutant(
+        "given-classes-forgotten",
+        "registry/formats/by_class.py",
+        "            self.update(self._given)\n",
+        "",
+        "After a thousand classes, mappings that pydantic has made lose the class of their objects.",
+        f"{_UNCHANGED}::test_given_classes_are_kept",
+    ),
+    _mutant(
         "keys-of-users-kept",
         "registry/formats/avro_unions.py",
         " and self._fields.issuperset(data)",
