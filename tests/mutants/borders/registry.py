@@ -69,14 +69,6 @@ REGISTRY: Final = (
         f"{_FAILURES}::test_an_error_of_json",
     ),
     _mutant(
-        "seconds-of-a-zone-rounded",
-        "registry/formats/json_encoders.py",
-        " | module.OPT_PASSTHROUGH_DATETIME",
-        "",
-        "With orjson, a datetime in a zone with seconds is written as a moment up to 30 s later.",
-        f"{_JSON}::test_each_encoder_writes_the_same",
-    ),
-    _mutant(
         "items-of-a-subclass-not-asked",
         "registry/formats/json_encoders.py",
         "        if issubclass(kind, dict) and kind.items in _ITEMS and kind.__iter__ in _ITERATORS:\n",
@@ -479,8 +471,8 @@ REGISTRY: Final = (
     _mutant(
         "private-fields-are-left-out",
         "registry/formats/json_encoders.py",
-        "        module.OPT_PASSTHROUGH_DATACLASS | ",
-        "        ",
+        "module.OPT_PASSTHROUGH_DATACLASS | ",
+        "",
         "The fields of a dataclass whose names begin with an underscore are missing, only where it is in a mapping.",
         f"{_UNCHANGED}::test_fields_with_an_underscore",
     ),
