@@ -24,7 +24,7 @@ from aioproducer import (
     RecordError,
     SerializationError,
 )
-from aioproducer.outlets.rule import OF_THE_RECORD
+from aioproducer.outlets.rule import OF_THE_RECORD, shares_a_refusal
 from aioproducer.spark.options import SinkOptions
 from aioproducer.spark.shipping.columns import Layout, Parcel
 from aioproducer.spark.shipping.dead_letters import dead_letter
@@ -185,23 +185,35 @@ class Shipment:
 
     async def _settle_one(self) -> None:
         """Settle the oldest; it stays in its place while it is a failure."""
-        delivery, parcel, _ = self._open[0]
+        delivery, parcel, first = self._open[0]
         result = await delivery
         if result.errors:
-            await self._undeliverable(parcel, dict(result.errors))
+            await self._undeliverable(parcel, first, dict(result.errors))
         self._open.popleft()
         written = self._written
         written.rows += result.acked
+        if result.errors:
+            parcel = self._layout.without(parcel, result.errors)
         written.bytes += size_of(parcel.values) + (0 if parcel.keys is None else size_of(parcel.keys))
         places = rows_of_partitions(result)
         written.places.update({(parcel.topic, partition): rows for partition, rows in places.items()})
 
-    async def _undeliverable(self, parcel: Parcel, errors: Mapping[int, KafkaError]) -> None:
-        """Set rows aside that can never be written, if the user wants that; any other error fails the task."""
+    async def _undeliverable(self, parcel: Parcel, first: int, errors: Mapping[int, KafkaError]) -> None:
+        """Set rows aside that can never be written, if the user wants that; any other error fails the task.
+
+        Rows that were in one batch of Kafka with them are sent again. They end: each refusal names a row that is not sent again.
+        """
+        hopeless = {at: error for at, error in errors.items() if _is_hopeless(error)}
+        beside = [at for at, error in errors.items() if _is_beside_another(error)]
         can_go_on = self._inspection is not None and not self._options.is_exactly_once
-        if not can_go_on or not all(map(_is_hopeless, errors.values())):
+        if not can_go_on or len(hopeless) + len(beside) < len(errors):
             raise _failed(parcel, errors, self._too_slow())
-        await self._set_aside(parcel, errors)
+        if hopeless:
+            await self._set_aside(parcel, hopeless)
+        if beside:
+            others = set(range(len(parcel.rows))).difference(beside)
+            await self._send(self._layout.without(parcel, others), first)
+            await self._producer.flush()
 
     def _too_slow(self) -> str:
         """The reason why brokers refuse an old transaction: their answer only says that its producer was fenced."""
@@ -242,8 +254,9 @@ class Shipment:
 
 def _failed(parcel: Parcel, errors: Mapping[int, KafkaError], hint: str = "") -> DeliveryError:
     """The error of a failed task: the first error that is not of a row, if there is one."""
-    others = [at for at, error in errors.items() if not _is_hopeless(error)]
-    first = errors[min(others or errors)]
+    hopeless = [at for at, error in errors.items() if _is_hopeless(error)]
+    others = [at for at, error in errors.items() if not _is_hopeless(error) and not _is_beside_another(error)]
+    first = errors[min(others or hopeless or errors)]
     return DeliveryError(
         f"{len(errors)} of {len(parcel.rows)} rows of an Arrow batch were not written{hint}",
         topic=parcel.topic or None,
@@ -268,7 +281,12 @@ def _is_hopeless(error: KafkaError) -> bool:
     refused = isinstance(error, RecordError) or (
         isinstance(error, BrokerError) and error.code in OF_THE_RECORD
     )
-    return refused and error.outcome is Outcome.NOT_WRITTEN
+    return refused and error.outcome is Outcome.NOT_WRITTEN and not shares_a_refusal(error)
+
+
+def _is_beside_another(error: KafkaError) -> bool:
+    """Whether the broker refused another row of the same batch of Kafka: this one may be sent again."""
+    return shares_a_refusal(error) and error.outcome is Outcome.NOT_WRITTEN
 
 
 def rows_of_partitions(result: BatchResult) -> dict[int, int]:

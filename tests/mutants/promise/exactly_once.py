@@ -157,6 +157,22 @@ EXACTLY_ONCE: Final = (
         f"{_ASIDE}::test_what_the_broker_refuses",
     ),
     _mutant(
+        "rows-beside-a-refused-one-are-set-aside",
+        "spark/shipping/shipment.py",
+        " and not shares_a_refusal(error)\n",
+        "\n",
+        "on.error: one row has a timestamp that the broker refuses, and hundreds of others in its batch are dead letters.",
+        f"{_ASIDE}::test_rows_beside_a_refused_one",
+    ),
+    _mutant(
+        "rows-beside-a-refused-one-are-not-sent-again",
+        "spark/shipping/shipment.py",
+        "        if beside:\n",
+        "        if False:\n",
+        "At least once with on.error: rows that were in a batch with a refused one are neither written nor set aside.",
+        f"{_ASIDE}::test_rows_beside_a_refused_one",
+    ),
+    _mutant(
         "second-round-begins-in-the-middle",
         "spark/exactly_once/rounds.py",
         "        yield from self._kept\n",

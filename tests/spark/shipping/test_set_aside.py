@@ -41,6 +41,13 @@ SCHEMA = StructType(
         StructField("partition", IntegerType()),
     ]
 )
+KEYED = StructType(
+    [
+        StructField("value", BinaryType()),
+        StructField("key", BinaryType()),
+        StructField("topic", StringType()),
+    ]
+)
 BIG = b"x" * 5_000
 Row = tuple[bytes, str | None, int | None]
 
@@ -152,6 +159,45 @@ async def test_what_the_broker_refuses(kafka: EmbeddedKafka, way: str) -> None:
     assert values(kafka, TOPIC) == [b"b"]
     assert sorted(reasons(kafka)) == [b"1", b"2", b"3", b"4"]
     assert len(kafka.records(DEAD)) == 4
+    await forgotten(options)
+
+
+@pytest.mark.parametrize("in_one", [True, False], ids=["one Arrow batch", "an Arrow batch each"])
+async def test_rows_beside_a_refused_one(kafka: EmbeddedKafka, way: str, in_one: bool) -> None:
+    """The broker refuses a batch of Kafka, and names the row at fault: the others are written, in their Arrow batches or not."""
+    options = options_of(kafka, way, **{"kafka.linger.ms": "50"})
+    kafka.create_topic("compacted", 1, cleanup_policy="compact")
+    keys = [b"1", b"2", None, b"4", b"5", None]
+    values_of = [b"a", b"b", b"wrong", b"c", b"d", b"too"]
+    columns = [
+        pa.array(values_of, pa.binary()),
+        pa.array(keys, pa.binary()),
+        pa.array(["compacted"] * len(keys), pa.string()),
+    ]
+    rows = pa.RecordBatch.from_arrays(columns, names=["value", "key", "topic"])
+    batches = [rows] if in_one else [rows.slice(at, 1) for at in range(len(rows))]
+    layout = Layout.of(KEYED, options)
+    written = await written_by_a_task(way, iter(batches), layout, options)
+    assert (written.rows, written.dead_letters) == (4, 2)
+    # A count of the rows that were written, at their first try or at a later one.
+    assert written.bytes == sum(map(len, [b"1a", b"2b", b"4c", b"5d"]))
+    assert sorted(map(str, values(kafka, "compacted"))) == ["b'a'", "b'b'", "b'c'", "b'd'"]
+    assert sorted(reasons(kafka)) == [b"t", b"w"]
+    assert all("without key" in reason for reason in reasons(kafka).values())
+    await forgotten(options)
+
+
+async def test_the_error_names_the_row_at_fault(kafka: EmbeddedKafka, way: str) -> None:
+    """Not one that was only in the same batch of Kafka."""
+    kafka.create_topic("compacted", 1, cleanup_policy="compact")
+    options = options_for(kafka, delivery=delivery_of(way), **{"marker.topic": TOPIC})
+    options = attrs.evolve(options, topic="compacted")
+    columns = [pa.array([b"a", b"b", b"c"], pa.binary()), pa.array([b"1", b"2", None], pa.binary())]
+    batch = pa.RecordBatch.from_arrays(columns, names=["value", "key"])
+    layout = Layout.of(KEYED, options)
+    with pytest.raises(DeliveryError, match="without key"):
+        await written_by_a_task(way, iter([batch]), layout, options)
+    assert values(kafka, "compacted") == []
     await forgotten(options)
 
 
