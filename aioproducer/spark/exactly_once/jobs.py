@@ -117,8 +117,9 @@ def write_and_leave_open(batches: Iterable[Any], layout: Layout, job: Job, task:
     async def prepared() -> tuple[Producer[Any, Any], Mark | None]:
         producer = await worker.producer(options.producer)
         await producer.init_transactions(job.transactional_id(task.partition, task.attempt))
-        await job.require_going_on(producer)
-        return producer, job.marks_before.get(task.partition)
+        mark = job.marks_before.get(task.partition)
+        await job.require_going_on(producer, is_written=mark is not None)
+        return producer, mark
 
     async def begin(refused: Mapping[int, KafkaError]) -> Shipment:
         nonlocal transaction
@@ -164,6 +165,8 @@ class Job:
     run: str
     # The note of another run at the start of this one.
     note_before: str | None = None
+    # The verdict of another run at that time.
+    verdict_before: str | None = None
     # The marks of tasks that another run has committed before this one began.
     marks_before: Mapping[int, Mark] = attrs.field(factory=dict)
 
@@ -209,11 +212,19 @@ class Job:
         """The place for the number of tasks of a job that may be partly committed."""
         return attrs.evolve(self.place(0), name=f"{self.name}-job")
 
-    async def require_going_on(self, producer: Producer[Any, Any]) -> None:
-        """Raise in a task that begins after the driver's verdict; such a task does nothing with its transactional id."""
-        found = await self._driver.note(producer)
-        if found is not None and found.metadata == self.run:
+    async def require_going_on(self, producer: Producer[Any, Any], *, is_written: bool) -> None:
+        """Raise in a task that begins after the driver's verdict; such a task does nothing with its transactional id.
+
+        `is_written`: an earlier run has committed the rows of the task.
+        """
+        verdict = _text(await self._driver.note(producer))
+        if verdict == self.run:
             raise TransactionAbortedError("the driver has ended the job of this task", retriable=False)
+        if is_written or verdict in (None, self.verdict_before):
+            return
+        # Of another run, which has replaced that of this one, or has failed: only a run that is committed has a note.
+        if _text(await self._tasks.note(producer)) != self.note_before:
+            raise _taken_over("a task began behind the end of its run", self.options)
 
     @property
     def _driver(self) -> Place:
@@ -267,6 +278,7 @@ class Job:
         if not self.options.write_id:
             return self
         note = await self._tasks.look_up(self.options.producer)
+        verdict = await self._driver.look_up(self.options.producer)
         earlier = _tasks_of(note)
         # Jobs of older versions have no note, and neither have streams, all of whose epochs have a first task.
         numbers = self._numbers(listed) | {0} if earlier is None else range(earlier)
@@ -278,7 +290,7 @@ class Job:
                     f"the name {self.options.write_id!r} of write.id is that of a stream as well, which has committed epoch "
                     f"{mark.epoch} ({self.place(number).name!r}): use another write.id. This job has written nothing"
                 )
-        return attrs.evolve(self, note_before=None if note is None else note.metadata, marks_before=marks)
+        return attrs.evolve(self, note_before=_text(note), verdict_before=_text(verdict), marks_before=marks)
 
     async def _end_attempts(self, handles: Sequence[TransactionHandle] = ()) -> None:
         """End the attempts of this run: another run has a driver of its own."""
@@ -434,6 +446,10 @@ class Job:
 
 def _is_not_written(error: Exception) -> bool:
     return isinstance(error, KafkaError) and error.outcome is Outcome.NOT_WRITTEN
+
+
+def _text(found: OffsetAndMetadata | None) -> str | None:
+    return None if found is None else found.metadata
 
 
 def _tasks_of(found: OffsetAndMetadata | None) -> int | None:

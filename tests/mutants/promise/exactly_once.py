@@ -173,6 +173,14 @@ EXACTLY_ONCE: Final = (
         f"{_ASIDE}::test_rows_beside_a_refused_one",
     ),
     _mutant(
+        "late-attempt-of-a-former-run",
+        "spark/exactly_once/jobs.py",
+        "        if _text(await self._tasks.note(producer)) != self.note_before:\n",
+        "        if False:\n",
+        "A frozen executor resumes behind a later run of its job, and its open transaction hides all records for 15 minutes.",
+        f"{_ATTEMPTS}::test_an_attempt_that_starts_behind_a_later_run_of_its_job",
+    ),
+    _mutant(
         "second-round-begins-in-the-middle",
         "spark/exactly_once/rounds.py",
         "        yield from self._kept\n",

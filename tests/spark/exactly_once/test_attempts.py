@@ -79,6 +79,52 @@ async def test_an_attempt_that_starts_behind_the_end_of_a_job(
     await forgotten(job.options)
 
 
+@pytest.mark.parametrize("ends", [["abort", "commit"], ["commit", "abort"], ["", "commit"]])
+async def test_an_attempt_that_starts_behind_a_later_run_of_its_job(
+    kafka: EmbeddedKafka, ends: list[str]
+) -> None:
+    """Its executor was frozen meanwhile. Its open transaction would hide all later records for 15 minutes."""
+    options = options_for(kafka, **{"write.id": "nightly"})
+    first = await asyncio.to_thread(Job.of(options).begin)
+    if ends[0] == "abort":
+        await asyncio.to_thread(first.abort)
+    rows = 0
+    for end in ends[1:] if ends[0] != "commit" else ends:
+        job = await asyncio.to_thread(Job.of(options).begin)
+        left = [await written(job, 7, b"a")]
+        rows += end == "commit"
+        await asyncio.to_thread(*((job.commit, handles(*left)) if end == "commit" else (job.abort,)))
+    with pytest.raises(TransactionAbortedError, match=r"behind the end of its run: another run"):
+        await written(first, 8, b"a")
+    assert len(seen(kafka)) == rows
+    assert "Ongoing" not in await states(kafka)
+    await forgotten(options)
+
+
+async def test_a_run_that_fails_ends_no_task_of_another(kafka: EmbeddedKafka) -> None:
+    """Its driver was taken for dead, and its job started again; the second run failed, and the first goes on."""
+    options = options_for(kafka, **{"write.id": "nightly"})
+    first = await asyncio.to_thread(Job.of(options).begin)
+    other = await asyncio.to_thread(Job.of(options).begin)
+    await asyncio.to_thread(other.abort)
+    left = await written(first, 7, b"a")
+    await asyncio.to_thread(first.commit, handles(left))
+    assert seen(kafka) == [b"a"]
+    await forgotten(options)
+
+
+async def test_two_repeats_of_a_job_that_is_whole(kafka: EmbeddedKafka) -> None:
+    """Neither writes anything, so neither ends the other: both succeed."""
+    options = options_for(kafka, **{"write.id": "nightly"})
+    job = await asyncio.to_thread(Job.of(options).begin)
+    await asyncio.to_thread(job.commit, handles(await written(job, 1, b"a")))
+    first, other = [await asyncio.to_thread(Job.of(options).begin) for _ in range(2)]
+    await asyncio.to_thread(first.commit, handles(await written(first, 2, b"a")))
+    await asyncio.to_thread(other.commit, handles(await written(other, 3, b"a")))
+    assert seen(kafka) == [b"a"]
+    await forgotten(options)
+
+
 async def test_a_verdict_that_is_refused_behind_the_commit(
     kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:

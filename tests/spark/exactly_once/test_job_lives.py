@@ -81,8 +81,8 @@ class LifeOfAJob(Life):
         self.names += [name, place.name]
         async with Producer.from_config(job.options.producer) as producer:
             await producer.init_transactions(name)
-            await job.require_going_on(producer)
             mark = job.marks_before.get(number)
+            await job.require_going_on(producer, is_written=mark is not None)
             if mark is not None:
                 mark.require_same(seen, TOPIC, place)
                 return None
