@@ -181,6 +181,14 @@ EXACTLY_ONCE: Final = (
         f"{_ATTEMPTS}::test_an_attempt_that_starts_behind_a_later_run_of_its_job",
     ),
     _mutant(
+        "mark-names-the-former-topic",
+        "spark/exactly_once/epochs.py",
+        "        if now != mark:\n",
+        "        if False:\n",
+        "A topic is created again between two epochs, and a repeat of the second one, whose rows are there, is refused.",
+        f"{_ATTEMPTS}::test_an_epoch_that_is_written_to_a_topic_that_was_created_again",
+    ),
+    _mutant(
         "second-round-begins-in-the-middle",
         "spark/exactly_once/rounds.py",
         "        yield from self._kept\n",

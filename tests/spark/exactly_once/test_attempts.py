@@ -28,6 +28,7 @@ from aioproducer.testing import EmbeddedKafka
 from tests.net.support import until
 from tests.spark.exactly_once.attempts import (
     SCHEMA,
+    TOPIC,
     epoch_written,
     forgotten,
     handles,
@@ -255,6 +256,18 @@ async def test_an_attempt_that_commits_while_its_successor_reads_the_mark(
     await epoch_written(options, 0, b"a")
     assert seen(kafka) == [b"a"]
     await former.close(timeout=0)
+    await forgotten(options)
+
+
+async def test_an_epoch_that_is_written_to_a_topic_that_was_created_again(kafka: EmbeddedKafka) -> None:
+    """The worker knows the former topic until its rows are refused; the mark names the topic that has them."""
+    options = options_for(kafka)
+    await epoch_written(options, 0, b"a")
+    kafka.delete_topic(TOPIC)
+    kafka.create_topic(TOPIC, 1)
+    await epoch_written(options, 1, b"b", is_query=True)
+    assert (await epoch_written(options, 1, b"b", is_query=True)).skipped == 1
+    assert seen(kafka) == [b"b"]
     await forgotten(options)
 
 
