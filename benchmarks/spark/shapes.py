@@ -109,7 +109,7 @@ def _contest(
 ) -> dict[str, list[Write]]:
     found: dict[str, list[Write]] = defaultdict(list)
     topic = kafka.create_topic(f"shape-{time.monotonic_ns()}", shape.partitions, replication_factor=1)
-    # Brokers need seconds until they lead a thousand new partitions: whoever writes first would wait for them.
+    # Brokers need seconds until they lead a thousand new partitions: the first writer would wait for them.
     _write_of(df, kafka, shape, ENTRANTS[CONNECTOR], topic, count)
     offsets = sum(kafka.end_offsets(topic))
     for number in range(rounds):

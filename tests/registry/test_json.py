@@ -463,12 +463,13 @@ EVERYWHERE: list[tuple[Any, Any]] = [
     ),
     ([AT.date(), AT.time(), AT.timetz()], ["2026-01-02", "03:04:05", "03:04:05+00:00"]),
 ]
-NOWHERE: list[tuple[Any, type[Exception], str]] = [
+NOWHERE: list[tuple[Any, type[Exception] | tuple[type[Exception], ...], str]] = [
     ({"a": b"secret"}, TypeError, "JSON has no form for bytes"),
     ({"a": [bytearray()]}, TypeError, "JSON has no form for bytearray"),
     ({"a": {"b": memoryview(b"secret")}}, TypeError, "JSON has no form for memoryview"),
     ([datetime.timedelta(1)], TypeError, "JSON has no form for timedelta"),
-    ([1j], TypeError, "Object of type complex is not JSON serializable"),
+    # The lowest jsonschema-rs looks at it first.
+    ([1j], (TypeError, ValueError), "complex"),
     ({"a": ["\ud800"]}, ValueError, "a text with a lone surrogate has no bytes"),
     ({(1, 2): 3}, TypeError, "a key of a JSON object is a text or a number, not tuple"),
     ({b"secret": 3}, TypeError, "JSON has no form for bytes"),

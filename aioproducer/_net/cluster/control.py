@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FINAL = (AuthenticationError, ConfigurationError)
 # Seconds between two changes of the broker while others refuse: each new connection presents the credentials again.
 _CHANGE_EVERY: Final = 30.0
-# Rounds in a row that tell an error only of credentials that have changed meanwhile. They may change in every one.
+# Rounds for one caller whose errors may be those of credentials that have changed meanwhile. They may change in every one.
 _MOST_CHANGES: Final = 2
 # Seconds that a request waits for another broker, while the present one would answer it.
 _CHANGE_WITHIN: Final = 0.2

@@ -388,18 +388,13 @@ class Addresses:
         return opened is None or opened.address == endpoint.address
 
     def adopt_credentials(self, config: ProducerConfig) -> None:
-        """Authenticate with the credentials of this configuration from now on, and replace the open connections.
-
-        Where they are those of before, the pauses behind refusals end. Attempts with them go on, and their results count.
-        """
+        """Authenticate with the credentials of this configuration from now on, and replace the open connections."""
+        self._security.adopt_credentials(config)
+        # The refusals were those of the former ones.
+        self._refusals.forget()
+        self._changed_at = self._loop.time()
         former, self._presented = self._presented, config
-        if all(_is_same(getattr(former, name), getattr(config, name)) for name in _CREDENTIALS):
-            self._refusals.end_pauses()
-        else:
-            self._security.adopt_credentials(config)
-            # The refusals were those of the former ones.
-            self._refusals.forget()
-            self._changed_at = self._loop.time()
+        if not all(_is_same(getattr(former, name), getattr(config, name)) for name in _CREDENTIALS):
             for attempt, (scope, is_first) in self._presenting.items():
                 if attempt.is_refused or (is_first and attempt.has_begun):
                     scope.cancel()
@@ -414,8 +409,10 @@ class Addresses:
         """Close all connections, also those that wait for their last answers, and open no others."""
         self._is_closed = True
         self._replacement.end()
-        for scope in self._under_way:
-            scope.cancel()
+        # The loop may have been closed first, and the attempts with it.
+        if not self._loop.is_closed():
+            for scope in self._under_way:
+                scope.cancel()
         for connection in list(self._open):
             connection.close()
 

@@ -129,14 +129,10 @@ class Refusals:
     def forget(self) -> None:
         """The credentials have changed: the next attempt is made at once, also by those that wait, one at a time."""
         self.changes += 1
-        self._turns.changed()
-        self.end_pauses()
-
-    def end_pauses(self) -> None:
-        """The next attempt is made at once. The credentials that were refused may be accepted now."""
         self.count, self._not_before, self._counted_at = 0, -math.inf, -math.inf
         self._refused.clear()
         self.refusing.clear()
+        self._turns.changed()
         self._move()
 
     def forget_address(self, address: tuple[str, int]) -> None:

@@ -1192,7 +1192,7 @@ SECURITY: Final = (
     _mutant(
         "pause-of-the-former-credentials",
         "_net/connecting/addresses.py",
-        "            self._refusals.forget()\n",
+        "        self._refusals.forget()\n",
         "",
         "The right password waits up to 30 seconds for the pause that the wrong one has caused.",
         "tests/simulation/lives/test_sessions.py::test_a_broker_that_goes_on_refusing_is_asked_ever_less_often",
@@ -1200,18 +1200,10 @@ SECURITY: Final = (
     _mutant(
         "token-of-the-former-provider",
         "_net/connecting/addresses.py",
-        "            self._security.adopt_credentials(config)\n",
+        "        self._security.adopt_credentials(config)\n",
         "",
         "A new provider of tokens is never asked.",
         f"{_NEW}::test_a_provider_of_tokens_is_replaced",
-    ),
-    _mutant(
-        "equal-credentials-forget-the-attempts-with-them",
-        "_net/connecting/addresses.py",
-        "            self._refusals.end_pauses()\n",
-        "            self._refusals.forget()\n",
-        "A watcher gives the same wrong password every second: calls wait for a minute, and their error tells of their time limit.",
-        "tests/simulation/lives/test_slow_authentications.py::test_wrong_credentials_that_are_given_again_and_again",
     ),
     _mutant(
         "credentials-that-change-in-each-round",
@@ -1256,8 +1248,8 @@ SECURITY: Final = (
     _mutant(
         "attempts-go-on-behind-the-end",
         "_net/connecting/addresses.py",
-        "        for scope in self._under_way:\n            scope.cancel()\n",
-        "",
+        "                scope.cancel()\n        for connection in list(self._open):\n",
+        "                pass\n        for connection in list(self._open):\n",
         "list_transactions() goes on for half a minute behind the close of its producer, in a pause or at silent brokers.",
         f"{_FOR_LONG}::test_a_call_that_dials_ends_with_the_producer",
     ),
