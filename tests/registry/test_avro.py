@@ -8,8 +8,10 @@ import datetime
 import decimal
 import enum
 import io
+import ipaddress
 import uuid
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -247,7 +249,34 @@ async def test_logical_types_and_named_branches(embedded: EmbeddedRegistry) -> N
         assert read_by_fastavro(schema, data)[0] == {"at": at, "either": {"n": 1}}
 
 
-@pytest.mark.parametrize("items", [lambda: iter([1, 2]), lambda: map(int, "12"), lambda: (n for n in (1, 2))])
+class Readings:
+    """Values that are taken by the first who reads them."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._values = deque(values)
+
+    def __iter__(self) -> Iterator[Any]:
+        while self._values:
+            yield self._values.popleft()
+
+
+class SizedReadings(Readings):
+    """The same, with a number of them."""
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        lambda: iter([1, 2]),
+        lambda: map(int, "12"),
+        lambda: (n for n in (1, 2)),
+        lambda: Readings([1, 2]),
+        lambda: SizedReadings([1, 2]),
+    ],
+)
 async def test_an_iterator_is_never_read_twice(items: Any, embedded: EmbeddedRegistry) -> None:
     """A second attempt, for objects inside of a mapping, would find it empty, and write a record without its items."""
     fields = [
@@ -272,10 +301,48 @@ async def test_an_iterator_is_never_read_twice(items: Any, embedded: EmbeddedReg
             {"items": items(), "home": home},
             Lists(items(), home),
             Lists(items(), DataHome("Elm")),
+            {"items": items(), "home": DataHome("Elm")},
+            {"home": DataHome("Elm"), "items": items()},
         )
-        assert read_by_fastavro(schema, data) == [{"items": [1, 2], "home": home}] * 3
-        with pytest.raises(TypeError, match="cannot be read twice: give a list"):
-            serializer.serialize("orders", None, {"items": items(), "home": DataHome("Elm")})
+        assert read_by_fastavro(schema, data) == [{"items": [1, 2], "home": home}] * 5
+
+
+@pytest.mark.parametrize("kind", ["boolean", "long", "int", "null", {"type": "int", "logicalType": "date"}])
+async def test_the_items_of_an_iterator_are_checked(kind: Any, embedded: EmbeddedRegistry) -> None:
+    """In a mapping too, where they were written as other values: 3.7 as 3, "no" as True."""
+    fields = [{"name": "items", "type": {"type": "array", "items": kind}}]
+    schema = {"type": "record", "name": "Lists", "fields": fields}
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        await serializer.warm("t")
+        for items in (iter([3.7]), Readings([3.7])):
+            with pytest.raises((TypeError, ValueError), match="on field items"):
+                serializer.serialize("t", None, {"items": items})
+
+
+async def test_an_iterator_for_a_function_of_the_program(
+    embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is called for the check and for the bytes: it gets a list each time."""
+    total = {"type": "long", "logicalType": "total"}
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "long-total", lambda data, schema: sum(data))
+    fields = [{"name": "n", "type": total}, {"name": "either", "type": ["null", total, "boolean"]}]
+    schema = {"type": "record", "name": "Totals", "fields": fields}
+    async with Registry(embedded.url) as registry:
+        serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
+        data = await written(serializer, {"n": iter([1, 2]), "either": iter([3])})
+        assert read_by_fastavro(schema, data) == [{"n": 3, "either": 3}]
+
+
+async def test_an_iterable_without_an_end(embedded: EmbeddedRegistry) -> None:
+    """It is refused where it does not fit, and nothing is read of it."""
+    network: Any = ipaddress.ip_network("::/0")
+    for kind in ("string", {"type": "array", "items": "string"}):
+        async with Registry(embedded.url) as registry:
+            serializer: AvroSerializer[Any] = AvroSerializer(registry, record_of("R", kind))
+            await serializer.warm("t")
+            with pytest.raises(TypeError, match="on field f"):
+                serializer.serialize("t", None, {"f": network})
 
 
 class Shape(msgspec.Struct, tag=True):

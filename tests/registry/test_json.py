@@ -16,9 +16,11 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
+import orjson
 import pydantic
 import pytest
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
@@ -31,6 +33,7 @@ from aioproducer.registry import JsonSerializer, Reference, Registry, Schema
 from aioproducer.registry.formats.json_schema import check_of, load_validators
 from aioproducer.testing import EmbeddedRegistry
 from tests.registry.conftest import Readers
+from tests.registry.test_failures import texts_of
 
 VALUE = SerializationContext("orders", MessageField.VALUE)
 ATOMS: dict[str, Any] = {
@@ -119,14 +122,16 @@ KEY = uuid.UUID(int=5)
 
 @pytest.mark.parametrize("dumps", [None, json.dumps, lambda data: json.dumps(data).encode()])
 async def test_objects(dumps: Any, embedded: EmbeddedRegistry) -> None:
-    """Times and ids become strings, also inside of a mapping, whatever makes the JSON."""
+    """Times and ids become strings, also inside of a mapping, which a function of the program gets as it is."""
     async with Registry(embedded.url) as registry:
         serializer: JsonSerializer[Any] = JsonSerializer(registry, ORDER, dumps=dumps)
         made = [
             json.loads((await written(serializer, each))[5:])
             for each in (
                 Data(1, AT, [KEY]),
-                {"id": 1, "at": AT, "lines": [KEY]},
+                MappingProxyType({"id": 1, "at": AT, "lines": [KEY]})
+                if dumps
+                else {"id": 1, "at": AT, "lines": [KEY]},
                 Model.model_validate({"id": 1, "at": AT}),
             )
         ]
@@ -593,12 +598,71 @@ async def test_decimals_of_a_mapping(embedded: EmbeddedRegistry) -> None:
 
 
 async def test_an_iterator_for_a_function_of_the_program(embedded: EmbeddedRegistry) -> None:
-    """It may have read it: the rest is not written."""
+    """It reads it, once."""
     async with Registry(embedded.url) as registry:
         read = partial(json.dumps, default=list)
         serializer: JsonSerializer[Any] = JsonSerializer(registry, ORDER, dumps=read)
-        with pytest.raises(TypeError, match="cannot be read twice"):
-            await written(serializer, {"id": 1, "lines": iter("ab")})
+        made = await written(serializer, {"id": 1, "lines": iter("ab")})
+        assert json.loads(made[5:]) == {"id": 1, "lines": ["a", "b"]}
+
+
+def _encode_by(dumps: Any, schema: Any, *, validate: bool, **options: Any) -> Callable[[Any], bytes]:
+    serializer: JsonSerializer[Any] = JsonSerializer(
+        "http://localhost", schema, schema_id=1, validate=validate, dumps=dumps, **options
+    )
+    return serializer._make(Schema(json.dumps(schema), "JSON"), {}).encode(b"")
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_the_form_of_a_function_of_the_program(validate: bool) -> None:
+    """What it makes is written, with and without a check, whatever the validator knows of the class of an object."""
+    moment = datetime.datetime(2026, 1, 2)  # noqa: DTZ001  # the function has a zone for it
+    utc = partial(orjson.dumps, option=orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z)
+    encode = _encode_by(utc, {"properties": {"t": {"type": "string"}}}, validate=validate)
+    assert encode({"t": moment}) == b'{"t":"2026-01-02T00:00:00Z"}'
+    seconds = partial(json.dumps, default=lambda at: at.timestamp())
+    encode = _encode_by(seconds, {"properties": {"t": {"type": "number"}}}, validate=validate)
+    assert json.loads(encode({"t": moment.replace(tzinfo=datetime.UTC)})) == {"t": 1767312000.0}
+    renamed = _encode_by(lambda data: json.dumps({"b": data["a"]}), {"required": ["b"]}, validate=validate)
+    assert json.loads(renamed({"a": 1})) == {"b": 1}
+    given = _encode_by(json.dumps, {}, validate=validate, to_dict=lambda each: [each])
+    assert given(1) == b"[1]"
+
+
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize("kind", [TypeError, ValueError, KeyError])
+def test_the_error_of_a_function_of_the_program(kind: type[Exception], validate: bool) -> None:
+    """It is raised as it is, and the function is called once: what it keeps back is not written in another form."""
+    raised = kind("of its own")
+    calls = []
+
+    def shown(each: Any) -> Any:
+        calls.append(each)
+        raise raised
+
+    encode = _encode_by(
+        partial(json.dumps, default=shown), {"properties": {"p": {"type": "object"}}}, validate=validate
+    )
+    with pytest.raises(kind) as caught:
+        encode({"p": Point.__new__, "x": 1})
+    assert caught.value is raised
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("dumps", "words"),
+    [
+        (lambda data: f"{{secret {data}", "dumps has made no JSON"),
+        (lambda data: b"\xffsecret", "dumps has made no JSON"),
+        (lambda data: '"secret\ud800"', "a text with a lone surrogate has no bytes"),
+    ],
+)
+def test_what_is_no_json_of_a_function_of_the_program(dumps: Any, words: str) -> None:
+    """The error shows nothing of it."""
+    encode = _encode_by(dumps, {}, validate=words.startswith("dumps"))
+    with pytest.raises(ValueError, match=words) as caught:
+        encode({})
+    assert not any("secret" in each for each in texts_of(caught.value))
 
 
 async def test_decimals_by_a_function_of_the_program(embedded: EmbeddedRegistry) -> None:

@@ -9,6 +9,7 @@ import datetime
 import decimal
 import functools
 import gc
+import ipaddress
 import json
 import math
 import uuid
@@ -681,6 +682,28 @@ async def test_fields_of_one_oneof(embedded: EmbeddedRegistry) -> None:
             made = serializer.serialize("t", None, right)
             assert isinstance(made, bytes)
             assert PAYMENT.FromString(made[6:]) == read
+
+
+async def test_a_list_that_can_be_read_once(embedded: EmbeddedRegistry) -> None:
+    """The check read the items of an object that takes them, and none were left."""
+
+    class Drained:
+        def __init__(self) -> None:
+            self.left = ["a", "b"]
+
+        def __iter__(self) -> Any:
+            while self.left:
+                yield self.left.pop(0)
+
+    async with Registry(embedded.url) as registry:
+        serializer: ProtobufSerializer[Any] = ProtobufSerializer(registry, PAYMENT)
+        await serializer.warm("t")
+        made = serializer.serialize("t", None, {"tags": Drained()})
+        assert isinstance(made, bytes)
+        assert PAYMENT.FromString(made[6:]) == PAYMENT(tags=["a", "b"])
+        network = ipaddress.ip_network("::/0")
+        with pytest.raises(TypeError, match="a list is required for the field tags"):
+            serializer.serialize("t", None, {"tags": network})
 
 
 @pytest.mark.parametrize("wrong", ["abc", b"abc", {"a": 1}])

@@ -89,8 +89,8 @@ def _encode_of(
     prefix: bytes, schema: AvroSchema, to_dict: Convert | None, *, strict: bool
 ) -> Callable[[Any], bytes]:
     names = schema.records_of_unions()
-    convert, spared = conversion(to_dict, Plain(json=False, names=names))
-    plain = Plain(json=False, again=True, names=names)
+    plain = Plain(json=False, names=names)
+    convert, spared = conversion(to_dict, plain)
     root, check = schema.root, check_of(schema, strict=strict)
     write: Any = partial(schemaless_writer, strict=True) if strict else schemaless_writer
 

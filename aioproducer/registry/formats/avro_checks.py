@@ -5,7 +5,7 @@ Only the types that have such values are looked at: most fields of most records 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aioproducer.registry.formats.avro_rules import (
@@ -18,6 +18,7 @@ from aioproducer.registry.formats.avro_rules import (
 )
 from aioproducer.registry.formats.avro_schemas import AvroSchema
 from aioproducer.registry.formats.avro_unions import Branch, rule_of_union
+from aioproducer.registry.formats.to_dict import is_read_once
 
 __all__ = ["check_of"]
 
@@ -139,10 +140,10 @@ def _check_fields(data: Any, fields: list[tuple[str, Rule]]) -> None:
 
 def _array(rule: Rule | None) -> Check:
     def check(data: Any) -> None:
-        if isinstance(data, _NO_ITEMS):
+        if type(data) is not list and (isinstance(data, _NO_ITEMS) or is_read_once(data)):
+            # What can be read once becomes a list, and nothing of it is read before.
             raise TypeError(f"a list is required, not {type(data).__name__}")
-        # An iterator can be read once.
-        if rule is not None and not isinstance(data, Iterator):
+        if rule is not None:
             fits, inner = rule.fits, rule.check
             for each in data:
                 if type(each) is not fits:

@@ -6,7 +6,7 @@ import datetime
 import decimal
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -56,6 +56,9 @@ def rule_of_custom(kind: str, schema: Any, rule: Rule) -> Rule:
     name, fits, check_made = f"{kind}-{schema['logicalType']}", rule.fits, rule.check
 
     def check(data: Any) -> None:
+        if isinstance(data, Iterator):
+            # It becomes a list: the function is called again for the bytes.
+            raise TypeError(f"a list is required, not {type(data).__name__}")
         made = LOGICAL_WRITERS[name](data, schema)
         if type(made) is not fits:
             check_made(made)

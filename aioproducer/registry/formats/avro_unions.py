@@ -12,7 +12,7 @@ import decimal
 import numbers
 import struct
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -206,7 +206,7 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
                 return
             possible, take = shape.possible, shape.take
         else:
-            possible = _left(taking[dict], data) if isinstance(data, dict) else taking.get(kind, branches)
+            possible = taking[kind] if kind in taking else _of_others(branches, taking[dict], data)
         # Where one is left, fastavro takes that or none.
         taken = possible[0] if len(possible) == 1 else _tried(take, possible, data, strict=strict)
         if taken is None:
@@ -223,6 +223,16 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
         taken.check(data)
 
     return Rule(check)
+
+
+def _of_others(branches: Sequence[Branch], of_mappings: Sequence[Branch], data: Any) -> Sequence[Branch]:
+    """The types that may take a value of another class."""
+    if isinstance(data, dict):
+        return _left(of_mappings, data)
+    if isinstance(data, Iterator):
+        # It becomes a list: a function of the program would read it for the choice of the type.
+        raise TypeError(f"a list is required, not {type(data).__name__}")
+    return branches
 
 
 def _check_named(by_name: Mapping[str, Branch], data: tuple[Any, ...]) -> None:

@@ -59,8 +59,8 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         # No frame of a traceback keeps the password of a URL.
         del registry
         self._to_dict = to_dict
-        self._dumps, self._takes_mappings = default_dumps() if dumps is None else (dumps, True)
-        self._is_given = dumps is not None
+        self._given = dumps
+        self._dumps, self._takes_mappings = default_dumps()
         self._validators = load_validators() if validate else None
         given = given_schema(schema, "JSON", _text_of)
         if given is not None and not given.references:
@@ -83,18 +83,14 @@ class JsonSerializer(RegistrySerializer[T_contra]):
         return Encoder(lambda prefix: self._encode_of(prefix, check), name if isinstance(name, str) else None)
 
     def _encode_of(self, prefix: bytes, check: Callable[[Any], None] | None) -> Callable[[Any], bytes]:
-        refused = () if self._is_given else WITHOUT_FORM
-        # An iterator may have been read by a function of the program.
-        dumps, plain = self._dumps, Plain(json=True, again=self._is_given, refused=refused)
-        convert, spared = conversion(self._to_dict, Plain(json=True, refused=refused))
+        if self._given is not None:
+            return _encode_by(prefix, self._given, self._to_dict, check)
+        dumps, plain = self._dumps, Plain(json=True, refused=WITHOUT_FORM)
+        convert, spared = conversion(self._to_dict, plain)
         if not self._takes_mappings:
-            convert, spared = _converted_first(self._to_dict, Plain(json=True, refused=refused)), None
-        elif self._is_given and check is not None:
-            dumps = _looked_at(dumps, check)
-
+            convert, spared = _converted_first(self._to_dict, plain), None
         # What orjson refuses of plain objects as well, the others write: numbers of more than 64 bits.
-        last = dumps if self._is_given else first_of(dumps, dumps_of_json())
-        again = _converted(last, check)
+        again = _converted(first_of(dumps, dumps_of_json()), check)
 
         def encode(data: Any) -> bytes:
             if type(data) is not spared:
@@ -179,19 +175,43 @@ def _converted_first(to_dict: Convert | None, plain: Plain) -> Convert:
     return convert
 
 
-def _looked_at(dumps: Dumps, check: Callable[[Any], None]) -> Dumps:
-    """A function of the program, with a check of what it makes of objects: they may have another form than for the validator.
+def _encode_by(
+    prefix: bytes, dumps: Dumps, to_dict: Convert | None, check: Callable[[Any], None] | None
+) -> Callable[[Any], bytes]:
+    """The encoding by a function of the program: what it makes is checked and written, and what it raises is raised.
 
-    A decimal is a number for the validator, and may be a string in the JSON.
+    It may have a form of its own for any object, or keep a part of it back: nothing else is written when it fails.
     """
+    convert, spared = conversion(to_dict, Plain(json=True))
 
-    def looked_at(data: Any) -> bytes | str:
+    def encode(data: Any) -> bytes:
+        if type(data) is not spared:
+            data = convert(data)
         made = dumps(data)
-        if not is_plain(data):
-            check(json.loads(made))
-        return made
+        if check is not None:
+            check(_read(made))
+        return prefix + (_bytes_of(made) if isinstance(made, str) else made)
 
-    return looked_at
+    return encode
+
+
+def _read(made: bytes | str) -> Any:
+    """The JSON that a function of the program has made."""
+    try:
+        return json.loads(made)
+    except ValueError:
+        # It has the whole text.
+        pass
+    raise ValueError("dumps has made no JSON")
+
+
+def _bytes_of(made: str) -> bytes:
+    try:
+        return made.encode()
+    except UnicodeError:
+        # It has the whole text.
+        pass
+    raise ValueError("a text with a lone surrogate has no bytes")
 
 
 def _text_of(schema: Any) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import decimal
 import numbers
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final
@@ -15,7 +15,7 @@ import attrs
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
 from aioproducer.registry.formats.floats import is_rounded_to_infinity
-from aioproducer.registry.formats.to_dict import Plain
+from aioproducer.registry.formats.to_dict import Plain, is_read_once
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Reference, Schema
 from aioproducer.registry.serializing import Encoder, Place, RegistrySerializer, T_contra
@@ -176,9 +176,9 @@ def _check(descriptor: Any, fields: dict[Any, Any]) -> None:
             _check_entries(field.message_type.fields_by_name, value)
         elif not _is_repeated(field):
             _check_one(field, value)
-        elif isinstance(value, (*_NO_LIST, dict)):
+        elif isinstance(value, (*_NO_LIST, dict)) or is_read_once(value):
             raise TypeError(f"a list is required for the field {name}, not {type(value).__name__}")
-        elif isinstance(value, Iterable) and not isinstance(value, Iterator):
+        elif isinstance(value, Iterable):
             for each in value:
                 _check_one(field, each)
 

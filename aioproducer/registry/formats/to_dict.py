@@ -12,7 +12,7 @@ import enum
 import json
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from gc import get_referents
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,7 +23,7 @@ from aioproducer.registry.formats.pydantic_classes import Classes, Named, Unname
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["EXACT", "Convert", "Plain", "conversion", "is_plain"]
+__all__ = ["EXACT", "Convert", "Plain", "conversion", "is_plain", "is_read_once"]
 
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -46,8 +46,7 @@ class Plain:
     """Makes objects plain: mappings, lists and atoms.
 
     `json`: times, UUIDs and decimals become the strings of JSON, and all others objects of Python's own classes, which each
-    encoder writes in one way; so do keys. An iterator becomes a list; with `again` it is refused, because it may have been
-    read already. Objects of the classes `refused` are refused. `names` has the names of records that a union of the schema
+    encoder writes in one way; so do keys. What can be read once becomes a list. Objects of the classes `refused` are refused. `names` has the names of records that a union of the schema
     has beside others, by the names of the classes whose objects they are for. How the objects of a class are converted is
     found out once.
     """
@@ -56,12 +55,10 @@ class Plain:
         self,
         *,
         json: bool,
-        again: bool = False,
         refused: tuple[type, ...] = (),
         names: Mapping[str, str] = _NO_NAMES,
     ) -> None:
         self._json = json
-        self._again = again
         self._refused = refused
         self._names = names
         self._classes = Classes(names)
@@ -204,8 +201,9 @@ class Plain:
         return tuple(made) if len(made) == 2 and isinstance(made[0], str) else made
 
     def _of_other(self, kind: type) -> Convert:
-        if issubclass(kind, Iterator):
-            return _refused if self._again else self._of_list
+        # One with members may have no end, such as a network of addresses: it is no list.
+        if issubclass(kind, Iterable) and not issubclass(kind, Container):
+            return self._of_list
         return self._of_atom(kind) if self._json else _same
 
     @staticmethod
@@ -231,6 +229,11 @@ def is_plain(data: Any) -> bool:
     return False
 
 
+def is_read_once(data: Any) -> bool:
+    """Whether an object may have no items left when they were read: others are read to be checked, and to be written."""
+    return isinstance(data, Iterable) and not isinstance(data, Collection)
+
+
 def _named(convert: Convert, name: str) -> Convert:
     def named(data: Any) -> Any:
         made = convert(data)
@@ -251,10 +254,6 @@ def _same(data: Any) -> Any:
 
 def _without_form(data: Any) -> Any:
     raise TypeError(f"JSON has no form for {type(data).__name__}")
-
-
-def _refused(data: Any) -> Any:
-    raise TypeError(f"an object with {type(data).__name__} in it cannot be read twice: give a list")
 
 
 def _is_unset(value: Any) -> bool:

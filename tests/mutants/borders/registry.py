@@ -303,7 +303,7 @@ REGISTRY: Final = (
     _mutant(
         "decimal-of-a-program-is-not-looked-at",
         "registry/formats/json_schema.py",
-        "            check(json.loads(made))\n",
+        "            check(_read(made))\n",
         "            pass\n",
         "With msgspec's function, a Decimal in a field of numbers is written as a text, which readers refuse.",
         "tests/registry/test_json.py::test_decimals_by_a_function_of_the_program",
@@ -333,12 +333,12 @@ REGISTRY: Final = (
         "tests/registry/test_avro_unions.py::test_mappings_with_the_same_keys",
     ),
     _mutant(
-        "iterator-that-was-read",
+        "form-of-a-program-depends-on-the-check",
         "registry/formats/json_schema.py",
-        "Plain(json=True, again=self._is_given, refused=refused)",
-        "Plain(json=True)",
-        "The lines that a function of the program has read before it failed are missing in the record.",
-        "tests/registry/test_json.py::test_an_iterator_for_a_function_of_the_program",
+        "            check(_read(made))\n",
+        "            check(data)\n",
+        "With `validate`, a time that the function of the program writes in UTC is refused, or has no zone.",
+        "tests/registry/test_json.py::test_the_form_of_a_function_of_the_program",
     ),
     _mutant(
         "text-in-a-field-of-numbers",
@@ -518,10 +518,10 @@ REGISTRY: Final = (
     ),
     _mutant(
         "iterator-that-was-read-already",
-        "registry/formats/to_dict.py",
-        "            return _refused if self._again else self._of_list\n",
-        "            return self._of_list\n",
-        "A record with a generator beside an object of a class is written without the items of the generator.",
+        "registry/formats/avro_checks.py",
+        " or is_read_once(data)):\n",
+        "):\n",
+        "The items that the check has read are missing in the record, which is written without them.",
         "tests/registry/test_avro.py::test_an_iterator_is_never_read_twice",
     ),
     _mutant(
