@@ -6,13 +6,39 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Final
 
 from aioproducer import Delivery
 from aioproducer.errors import KafkaError
 from aioproducer.outbox.rows import Row
 from aioproducer.outcome import Outcome
 
-__all__ = ["Flight"]
+__all__ = ["MOST_IN_DOUBT", "Doubts", "Flight"]
+
+
+# Of each row, so many of its records whose outcome is unknown are remembered, however long the brokers are away.
+MOST_IN_DOUBT: Final = 5
+
+
+class Doubts:
+    """The records of one row that may be written: the first and the last ones."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.deliveries: list[Delivery] = []
+        self.has_forgotten = False
+
+    def add(self, delivery: Delivery) -> None:
+        """Remember one more record."""
+        if len(self.deliveries) >= MOST_IN_DOUBT:
+            del self.deliveries[1]
+            self.has_forgotten = True
+        self.deliveries.append(delivery)
+
+    @property
+    def are_cleared(self) -> bool:
+        """True when none of the records is written, for certain."""
+        return not self.deliveries and not self.has_forgotten
 
 
 class Flight:
@@ -30,8 +56,10 @@ class Flight:
         # The same of earlier sessions. The database may have lost them since, and have other rows with their ids.
         self._acked_before: dict[int, Row] = {}
         self.failed: list[tuple[Row, KafkaError]] = []
-        # Of the failed rows, those whose records may be written.
-        self._in_doubt: dict[int, Delivery] = {}
+        # The failed rows whose records may be written, of the last attempt.
+        self._in_doubt: set[int] = set()
+        # Of each row, the records that may be written, of all attempts: also of earlier sessions.
+        self.doubts: dict[int, Doubts] = {}
         self.sent = 0
 
     def begin(self) -> None:
@@ -91,7 +119,11 @@ class Flight:
         else:
             self._taken.discard(row.id)
             if delivery.outcome is Outcome.UNKNOWN:
-                self._in_doubt[row.id] = delivery
+                self._in_doubt.add(row.id)
+                doubts = self.doubts.get(row.id)
+                if doubts is None or doubts.row != row:
+                    doubts = self.doubts[row.id] = Doubts(row)
+                doubts.add(delivery)
             error = delivery.exception()
             self.failed.append((row, error or KafkaError("the outcome is unknown", outcome=Outcome.UNKNOWN)))
         self._changed()
@@ -109,16 +141,22 @@ class Flight:
         for one in ids:
             self.acked.pop(one, None)
             self._since.pop(one, None)
+            self.doubts.pop(one, None)
 
     def take_failed(self) -> list[tuple[Row, KafkaError]]:
         """The failed rows in the order of their ids; they are read again."""
         failed, self.failed = self.failed, []
         return sorted(failed, key=lambda each: each[0].id)
 
-    def take_in_doubt(self) -> dict[int, Delivery]:
-        """The deliveries of the failed rows whose records may be written, by the ids of the rows."""
-        in_doubt, self._in_doubt = self._in_doubt, {}
+    def take_in_doubt(self) -> set[int]:
+        """The ids of the failed rows whose records of the last attempt may be written."""
+        in_doubt, self._in_doubt = self._in_doubt, set()
         return in_doubt
+
+    def doubts_of(self, row: Row) -> Doubts | None:
+        """The records of a row that may be written. Another row may have had its id."""
+        doubts = self.doubts.get(row.id)
+        return doubts if doubts is not None and doubts.row == row else None
 
     def keep_only(self, ids: Collection[int]) -> None:
         """Forget the rows that were neither read again nor sent: another relay has deleted them."""

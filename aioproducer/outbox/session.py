@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer import Delivery
 from aioproducer.errors import KafkaError, StateError
-from aioproducer.outbox.flight import Flight
+from aioproducer.outbox.flight import Doubts, Flight
 from aioproducer.outbox.rows import Row, record_of, record_without_headers
 from aioproducer.outbox.signals import ended, first_of
 from aioproducer.outbox.verdicts import is_certain, is_of_the_record, is_of_the_time, lacks_its_partition
@@ -44,8 +43,6 @@ PAGES: Final = 4
 END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 # The time of the search for records of unknown outcome, in seconds.
 SEARCH: Final = 1.0
-# Of each row, so many of its last records whose outcome is unknown are remembered, however long the brokers are away.
-MOST_IN_DOUBT: Final = 5
 # Refused timestamps are logged at this interval, in seconds: each row may have one.
 LOG_INTERVAL: Final = 10.0
 
@@ -122,8 +119,6 @@ class Session:
         self._singly_until: int | None = None
         # The partitions, by topic and number, that the brokers did not have in the last attempt.
         self._missing: frozenset[tuple[str, int | None]] = frozenset()
-        # Records of rows that were sent again: they were not found, and may be written.
-        self._in_doubt: dict[int, deque[Delivery]] = {}
         # Rows whose timestamp a broker has refused: they are sent with the present time.
         self._untimely: set[int] = set()
         self._logged_at = -math.inf
@@ -184,7 +179,8 @@ class Session:
         ids = {row.id for row in rows}
         last = max(ids, default=math.inf)
         self._untimely = {one for one in self._untimely if one in ids or one > last}
-        self._in_doubt = {one: each for one, each in self._in_doubt.items() if one in ids or one > last}
+        doubts = self._flight.doubts
+        self._flight.doubts = {one: each for one, each in doubts.items() if one in ids or one > last}
 
     async def _send(self, row: Row) -> None:
         try:
@@ -268,8 +264,6 @@ class Session:
             await self._store.delete(acked)
             self._flight.deleted(acked)
             self._untimely.difference_update(acked)
-            for one in acked:
-                self._in_doubt.pop(one, None)
             self.deleted += len(acked)
             self._backoff.reset()
 
@@ -286,7 +280,8 @@ class Session:
         if certain:
             for row, error in certain:
                 await self._check_lock()
-                await self._set_aside(row, error)
+                if not await self._set_aside(row, error):
+                    await self._back_off([(row, error)])
         elif never:
             self._singly_until = never[-1][0].id
         elif failed and not untimely:
@@ -297,12 +292,10 @@ class Session:
         in_doubt = self._flight.take_in_doubt()
         if not in_doubt:
             return failed
-        found = await self._with_lock(_found(in_doubt))
+        found = await self._with_lock(_found([self._flight.doubts[one] for one in in_doubt]))
         for row, _ in failed:
             if row.id in found:
                 self._flight.done(row)
-            elif row.id in in_doubt:
-                self._in_doubt.setdefault(row.id, deque(maxlen=MOST_IN_DOUBT)).append(in_doubt[row.id])
         return [each for each in failed if each[0].id not in found]
 
     def _is_certain(self, error: KafkaError) -> bool:
@@ -333,16 +326,23 @@ class Session:
                 error,
             )
 
-    async def _set_aside(self, row: Row, error: KafkaError) -> None:
-        earlier = self._in_doubt.get(row.id, ())
-        found = await self._with_lock(_found(dict(enumerate(earlier))))
-        if found:
+    async def _set_aside(self, row: Row, error: KafkaError) -> bool:
+        """Set a row aside; False if that may be wrong, because an earlier record of it may be written."""
+        doubts = self._flight.doubts_of(row)
+        if doubts is not None and await self._with_lock(_found([doubts])):
             # The leader answers now: a letter would be a copy of the record.
             self._flight.done(row)
             await self.delete_acked()
-            return
+            return True
         if self._dead_letters is None:
             raise RelayStoppedError(error, row) from error
+        if doubts is not None and not doubts.are_cleared:
+            log.warning(
+                "outbox: row %d is refused, but an earlier record of it may be written, and its partition does not tell"
+                " (READ for the topic is required): no dead letter is written",
+                row.id,
+            )
+            return False
         try:
             record = record_of(row)
         except KafkaError:
@@ -350,6 +350,7 @@ class Session:
         await self._with_lock(_put(self._dead_letters, record, error))
         self._flight.done(row)
         await self.delete_acked()
+        return True
 
     async def _back_off(self, failed: list[tuple[Row, KafkaError]]) -> None:
         pause = self._backoff.next()
@@ -371,15 +372,20 @@ async def _until(task: asyncio.Task[Any]) -> None:
     await asyncio.wait([task])
 
 
-async def _found(in_doubt: Mapping[int, Delivery]) -> set[int]:
-    """The keys of the records that are found in the logs of their partitions."""
-    searches = (delivery.resolve_unknown(SEARCH) for delivery in in_doubt.values())
+async def _found(in_doubt: Sequence[Doubts]) -> set[int]:
+    """The ids of the rows of which a record is in the log of its partition. Records that are not written are forgotten."""
+    searched = [(each, delivery) for each in in_doubt for delivery in each.deliveries]
+    searches = (delivery.resolve_unknown(SEARCH) for _, delivery in searched)
     resolutions = await asyncio.gather(*searches, return_exceptions=True)
-    return {
-        one
-        for one, resolution in zip(in_doubt, resolutions, strict=True)
-        if isinstance(resolution, Resolution) and resolution.outcome is Outcome.ACKED
-    }
+    found = set()
+    for (doubts, delivery), resolution in zip(searched, resolutions, strict=True):
+        if not isinstance(resolution, Resolution):
+            continue
+        if resolution.outcome is Outcome.ACKED:
+            found.add(doubts.row.id)
+        elif resolution.outcome is Outcome.NOT_WRITTEN:
+            doubts.deliveries.remove(delivery)
+    return found
 
 
 async def _put(letters: DeadLetterOutlet, record: Record[Any, Any], error: KafkaError) -> None:

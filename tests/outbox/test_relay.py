@@ -21,7 +21,7 @@ from aioproducer import (
     StateError,
 )
 from aioproducer.outbox import ID_HEADER, Relay, RelayStats, Row, Store
-from aioproducer.outbox.session import MOST_IN_DOUBT
+from aioproducer.outbox.flight import MOST_IN_DOUBT
 from aioproducer.outlets import DeadLetters
 from aioproducer.testing import EmbeddedKafka, MockProducer
 from tests.net.support import LIMIT, until
@@ -226,15 +226,69 @@ async def test_brokers_that_never_tell_an_outcome(
     kafka.faults.error("UNKNOWN_SERVER_ERROR", append=True, times=None)
     async with Relay(producer, store, batch=10) as relay:
         await until(lambda: ids(kafka).count(1) > 2 * MOST_IN_DOUBT)
-        assert relay._session is not None
-        in_doubt = relay._session._in_doubt
-        assert set(in_doubt) <= set(table.rows)
-        assert max(map(len, in_doubt.values())) == MOST_IN_DOUBT
+        doubts = relay._flight.doubts
+        assert set(doubts) <= set(table.rows)
+        assert max(len(each.deliveries) for each in doubts.values()) == MOST_IN_DOUBT
         del table.rows[1]
-        await until(lambda: relay._session is not None and 1 not in relay._session._in_doubt)
+        await until(lambda: 1 not in relay._flight.doubts)
         kafka.faults.heal()
         await until(lambda: not table.rows)
-        await until(lambda: relay._session is not None and not relay._session._in_doubt)
+        await until(lambda: not relay._flight.doubts)
+
+
+@pytest.mark.parametrize("doubts", [1, 4, 7])
+async def test_a_record_that_is_found_after_many_doubts(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore, doubts: int
+) -> None:
+    """The first one is in the log, and brokers refuse a later one: it is remembered, however many follow it."""
+    table.add("one", b"v")
+    kafka.faults.error("UNKNOWN_SERVER_ERROR", append=True)
+    kafka.faults.error("UNKNOWN_SERVER_ERROR", append=False, skip=1, times=doubts - 1)
+    kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Fetch", times=doubts)
+    kafka.faults.error("INVALID_RECORD", skip=doubts, times=2)
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters) as relay:
+        await until(lambda: not table.rows)
+    assert (ids(kafka), letters.ids, relay.stats().deleted) == ([1], [], 1)
+
+
+async def test_a_row_whose_record_may_be_written_is_not_set_aside(
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    table: Table,
+    store: MemoryStore,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without READ the relay cannot tell: it holds the row, and deletes it when the partition shows its record."""
+    table.add("one", b"v")
+    kafka.faults.error("UNKNOWN_SERVER_ERROR", append=True)
+    unread = kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Fetch", times=None)
+    kafka.faults.error("INVALID_RECORD", skip=1, times=None)
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters):
+        await until(lambda: "no dead letter is written" in caplog.text)
+        assert (list(table.rows), letters.ids) == ([1], [])
+        unread.heal()
+        await until(lambda: not table.rows)
+    assert (ids(kafka), letters.ids) == ([1], [])
+
+
+async def test_a_doubt_outlives_the_lock(
+    kafka: EmbeddedKafka, producer: Producer[Any, Any], table: Table, store: MemoryStore
+) -> None:
+    """A relay that loses its lock and has it again knows that a record may be written."""
+    table.add("one", b"v")
+    kafka.faults.error("UNKNOWN_SERVER_ERROR", append=True)
+    unread = kafka.faults.error("TOPIC_AUTHORIZATION_FAILED", api="Fetch")
+    kafka.faults.error("INVALID_RECORD", skip=1, times=2)
+    letters = Letters()
+    async with Relay(producer, store, dead_letters=letters, poll=0.01) as relay:
+        await until(lambda: unread.hits > 0)
+        table.owner = MemoryStore(table)
+        await until(lambda: not relay.stats().active)
+        table.owner = None
+        await until(lambda: not table.rows)
+    assert (ids(kafka), letters.ids) == ([1], [])
 
 
 async def test_a_relay_whose_lock_is_lost_while_it_searches(

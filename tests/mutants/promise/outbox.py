@@ -15,9 +15,9 @@ _mutant = Kind("outbox")
 OUTBOX: Final = (
     _mutant(
         "every-record-in-doubt-remembered",
-        "outbox/session.py",
-        "deque(maxlen=MOST_IN_DOUBT)",
-        "deque()",
+        "outbox/flight.py",
+        "        if len(self.deliveries) >= MOST_IN_DOUBT:\n",
+        "        if False:\n",
         "While the brokers answer nothing that tells an outcome, the memory of the relay grows by each record.",
         f"{_RELAY}::test_brokers_that_never_tell_an_outcome",
     ),
@@ -28,6 +28,22 @@ OUTBOX: Final = (
         "",
         "Rows that another program deletes stay in the memory of the relay.",
         f"{_RELAY}::test_brokers_that_never_tell_an_outcome",
+    ),
+    _mutant(
+        "first-doubt-is-forgotten",
+        "outbox/flight.py",
+        "            del self.deliveries[1]\n",
+        "            del self.deliveries[0]\n",
+        "A row whose first record is in the log becomes a dead letter as well, after five more of unknown outcome.",
+        f"{_RELAY}::test_a_record_that_is_found_after_many_doubts",
+    ),
+    _mutant(
+        "letter-of-a-row-in-doubt",
+        "outbox/session.py",
+        "        if doubts is not None and not doubts.are_cleared:\n",
+        "        if False:\n",
+        "Without READ for the topic, a row that is in the log becomes a dead letter which says that it is not written.",
+        f"{_RELAY}::test_a_row_whose_record_may_be_written_is_not_set_aside",
     ),
     _mutant(
         "unknown-row-is-deleted",
