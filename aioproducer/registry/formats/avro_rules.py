@@ -24,6 +24,8 @@ PRIMITIVES: Final = {"null", "boolean", "int", "long", "float", "double", "bytes
 
 _MOST: Final = (1 << 31) - 1
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+# fastavro reads numbers out of them.
+_TEXTS: Final = (str, bytes, bytearray, memoryview)
 _MIDNIGHT: Final = datetime.time()
 
 
@@ -59,7 +61,15 @@ def rule_of_custom(kind: str, schema: Any, rule: Rule) -> Rule:
         if isinstance(data, Iterator):
             # It becomes a list: the function is called again for the bytes.
             raise TypeError(f"a list is required, not {type(data).__name__}")
-        made = LOGICAL_WRITERS[name](data, schema)
+        kind: type[Exception] | None = None
+        try:
+            made = LOGICAL_WRITERS[name](data, schema)
+        except Exception as error:  # noqa: BLE001  # of the program, and it may have the value in its text
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+        if kind is not None:
+            raise kind(
+                f"this {type(data).__name__} does not fit the type {schema['type']} with {schema['logicalType']}"
+            )
         if type(made) is not fits:
             check_made(made)
 
@@ -101,7 +111,14 @@ def _int(data: Any) -> None:
         raise ValueError("an int has 32 bits, and this number needs more; the type long has 64")
 
 
+def _double(data: Any) -> None:
+    if isinstance(data, _TEXTS):
+        raise TypeError(f"this {type(data).__name__} does not fit the type double")
+
+
 def _float(data: Any) -> None:
+    if isinstance(data, _TEXTS):
+        raise TypeError(f"this {type(data).__name__} does not fit the type float")
     try:
         is_too_large = is_rounded_to_infinity(data)
     except (TypeError, ValueError):
@@ -188,6 +205,7 @@ _PRIMITIVE: Final = {
     "int": Rule(_int),
     "long": Rule(_long, int),
     "float": Rule(_float),
+    "double": Rule(_double, float),
     "bytes": Rule(_bytes, bytes),
     "fixed": Rule(_bytes, bytes),
 }

@@ -35,7 +35,8 @@ def _reason(message_type: Any, fields: Mapping[Any, Any]) -> str | None:
             return f"the name of a field is a text, not {type(name).__name__}"
         field = descriptor.fields_by_name.get(name)
         if field is None:
-            return f"the message {descriptor.full_name} has no field {name}"
+            # Its name may be data of a user.
+            return f"the message {descriptor.full_name} does not have one of these fields"
         reason = _of_field(message_type, field, value)
         if reason is not None:
             return f"{reason} on field {name}"

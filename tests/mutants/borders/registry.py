@@ -20,6 +20,14 @@ _mutant = Kind("registry")
 
 REGISTRY: Final = (
     _mutant(
+        "text-as-a-number",
+        "registry/formats/avro_rules.py",
+        '    "double": Rule(_double, float),\n',
+        "",
+        "A text in a field of numbers is written as the number that can be read out of it.",
+        f"{_UNCHANGED}::test_a_value_that_would_be_another_one",
+    ),
+    _mutant(
         "classes-without-end",
         "registry/formats/by_class.py",
         "        if len(self) >= MOST_CLASSES:\n",
