@@ -204,6 +204,15 @@ def test_an_error_of_json(value: Any) -> None:
     _check(encode, {"id": SECRET, "v": value}, "")
 
 
+def test_keys_in_an_error_of_json() -> None:
+    """Those that the schema does not name may be data of users."""
+    lines = {"type": "array", "items": {"additionalProperties": {"type": "integer"}}}
+    schema = {"properties": {"lines": lines}}
+    serializer: JsonSerializer[Any] = JsonSerializer("http://localhost", schema, schema_id=1)
+    encode = serializer._make(Schema(json.dumps(schema), "JSON"), {}).encode(b"")
+    _check(encode, {"lines": [{}, {SECRET: "x"}]}, "schema at /lines/1/*: ")
+
+
 def test_the_class_of_an_error_of_json() -> None:
     """Its name is in logs and dead letters: it is no private one."""
     serializer: JsonSerializer[Any] = JsonSerializer("http://localhost", {"type": "object"}, schema_id=1)

@@ -473,6 +473,8 @@ NOWHERE: list[tuple[Any, type[Exception] | tuple[type[Exception], ...], str]] = 
     ({"a": [bytearray()]}, TypeError, "JSON has no form for bytearray"),
     ({"a": {"b": memoryview(b"secret")}}, TypeError, "JSON has no form for memoryview"),
     ([datetime.timedelta(1)], TypeError, "JSON has no form for timedelta"),
+    ({"x": {1: "a", "1": "b"}}, ValueError, "two keys of a mapping are one text in JSON"),
+    ([{True: "a", "true": "b"}], ValueError, "two keys of a mapping are one text in JSON"),
     # The lowest jsonschema-rs looks at it first.
     ([1j], (TypeError, ValueError), "complex"),
     ({"a": ["\ud800"]}, ValueError, "a text with a lone surrogate has no bytes"),
@@ -503,6 +505,13 @@ def test_each_encoder_writes_the_same(
         made = json.loads(encode(data))
         assert made == wanted
         assert repr(made) == repr(wanted)
+
+
+@pytest.mark.parametrize("missing", ENCODERS, ids=["orjson", "msgspec", "json"])
+def test_numbers_as_keys(missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their texts are those of the standard library."""
+    encode = _encode_without(missing, monkeypatch, validate=False)
+    assert json.loads(encode({1e22: 1, math.nan: 2, math.inf: 3})) == {"1e+22": 1, "NaN": 2, "Infinity": 3}
 
 
 @pytest.mark.parametrize("missing", ENCODERS, ids=["orjson", "msgspec", "json"])

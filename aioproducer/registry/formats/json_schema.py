@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from aioproducer.errors import ConfigurationError
@@ -122,16 +122,33 @@ def check_of(validators: Any, content: Any, referred: dict[str, str]) -> Callabl
     except (ValueError, RecursionError, validators.ReferencingError) as error:
         raise ConfigurationError(f"schema: is no JSON schema: {error}") from None
     is_valid = validator.is_valid
+    named = frozenset(each for part in (content, *contents.values()) for each in _properties(part))
 
     def check(data: Any) -> None:
         if is_valid(data):
             return
         found = next(validator.iter_errors(data))
-        place = "".join(f"/{part}" for part in found.instance_path)
+        # The names of others may be data of users.
+        place = "".join(
+            f"/{part if isinstance(part, int) or part in named else '*'}" for part in found.instance_path
+        )
         rule = "".join(f"/{part}" for part in found.schema_path)
         raise DoesNotFitError(f"the object does not fit its JSON schema at {place or '/'}: {rule}")
 
     return check
+
+
+def _properties(content: Any) -> Iterator[str]:
+    """The names of the properties in a schema, at any depth."""
+    parts = [content]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            properties = part.get("properties")
+            yield from properties if isinstance(properties, dict) else ()
+            parts.extend(part.values())
+        elif isinstance(part, list):
+            parts.extend(part)
 
 
 def load_validators() -> Any:

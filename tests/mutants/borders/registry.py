@@ -28,6 +28,22 @@ REGISTRY: Final = (
         f"{_UNCHANGED}::test_a_value_that_would_be_another_one",
     ),
     _mutant(
+        "two-keys-of-one-text",
+        "registry/formats/to_dict.py",
+        "(dict in kinds and not _has_texts_as_keys(parts))",
+        "False",
+        "Without orjson, a mapping with the keys 1 and '1' is written with both, and readers lose one value.",
+        f"{_JSON}::test_each_encoder_refuses_the_same",
+    ),
+    _mutant(
+        "keys-of-users-in-an-error",
+        "registry/formats/json_schema.py",
+        " or part in named else '*'",
+        " or part else '*'",
+        "A mail address that is a key in a record is in the log and in a header of the dead letter.",
+        f"{_FAILURES}::test_keys_in_an_error_of_json",
+    ),
+    _mutant(
         "classes-without-end",
         "registry/formats/by_class.py",
         "        if len(self) >= MOST_CLASSES:\n",
@@ -439,8 +455,8 @@ REGISTRY: Final = (
     _mutant(
         "text-becomes-a-list-of-characters",
         "registry/formats/avro_checks.py",
-        "        if isinstance(data, _NO_ITEMS):\n",
-        "        if False:\n",
+        "(isinstance(data, _NO_ITEMS) or is_read_once(data))",
+        "is_read_once(data)",
         "A tag that is given without its list is written as a list of its characters.",
         f"{_UNCHANGED}::test_a_value_that_would_be_another_one",
     ),
