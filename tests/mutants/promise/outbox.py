@@ -88,7 +88,7 @@ OUTBOX: Final = (
     _mutant(
         "letter-of-a-row-that-was-written",
         "outbox/session.py",
-        "        if found:\n",
+        "        if doubts is not None and await self._with_lock(_found([doubts])):\n",
         "        if False:\n",
         "A record that was written before its broker refused larger ones is among the dead letters, too.",
         f"{_RELAY}::test_a_record_that_is_found_later_is_not_set_aside",
@@ -96,8 +96,8 @@ OUTBOX: Final = (
     _mutant(
         "row-is-deleted-that-was-not-found",
         "outbox/session.py",
-        "        if isinstance(resolution, Resolution) and resolution.outcome is Outcome.ACKED\n",
-        "        if isinstance(resolution, Resolution)\n",
+        "        if resolution.outcome is Outcome.ACKED:\n",
+        "        if True:\n",
         "No answer came, the record is not in the log, and its row is deleted.",
         f"{_RELAY}::test_an_unknown_outcome_is_sent_again_with_the_same_id",
     ),
