@@ -329,7 +329,8 @@ class Session:
     async def _set_aside(self, row: Row, error: KafkaError) -> bool:
         """Set a row aside; False if that may be wrong, because an earlier record of it may be written."""
         doubts = self._flight.doubts_of(row)
-        if doubts is not None and await self._with_lock(_found([doubts])):
+        found = set() if doubts is None else await self._with_lock(_found([doubts]))
+        if found:
             # The leader answers now: a letter would be a copy of the record.
             self._flight.done(row)
             await self.delete_acked()
