@@ -292,7 +292,9 @@ class Session:
         in_doubt = self._flight.take_in_doubt()
         if not in_doubt:
             return failed
-        found = await self._with_lock(_found([self._flight.doubts[one] for one in in_doubt]))
+        doubts = self._flight.doubts
+        # Those of rows that another program has deleted meanwhile are forgotten.
+        found = await self._with_lock(_found([doubts[one] for one in in_doubt if one in doubts]))
         for row, _ in failed:
             if row.id in found:
                 self._flight.done(row)

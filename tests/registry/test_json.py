@@ -624,7 +624,7 @@ def _encode_by(dumps: Any, schema: Any, *, validate: bool, **options: Any) -> Ca
 
 @pytest.mark.parametrize("validate", [True, False])
 def test_the_form_of_a_function_of_the_program(validate: bool) -> None:
-    """What it makes is written, with and without a check, whatever the validator knows of the class of an object."""
+    """Its result is written, with and without a check, whatever the validator knows of the class of an object."""
     moment = datetime.datetime(2026, 1, 2)  # noqa: DTZ001  # the function has a zone for it
     utc = partial(orjson.dumps, option=orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z)
     encode = _encode_by(utc, {"properties": {"t": {"type": "string"}}}, validate=validate)

@@ -14,10 +14,12 @@ import attrs
 from fastavro import schemaless_writer
 
 from aioproducer.registry.formats.avro_schemas import AvroSchema
+from aioproducer.registry.formats.unknown_fields import shown_name
 
 __all__ = ["reason_of"]
 
 _RECORDS: Final = {"record", "error"}
+_MOST_NAMES: Final = 5
 
 
 def reason_of(schema: AvroSchema, data: Any, *, strict: bool) -> str:
@@ -95,9 +97,11 @@ class _Search:
                 )
             if reason is not None:
                 return f"{reason} on field {name}"
-        # Their names may be data of users.
-        others = len(data.keys() - {each["name"] for each in schema["fields"]})
-        return f"{schema['name']} does not have {others} of these fields" if self.strict and others else None
+        # A name may be data of a user, such as an address. One that could be in a schema is most likely misspelled.
+        others = sorted(map(shown_name, data.keys() - {each["name"] for each in schema["fields"]}))
+        if not self.strict or not others:
+            return None
+        return f"{schema['name']} has no field {', '.join(others[:_MOST_NAMES])}"
 
 
 def _described(data: Any) -> str:

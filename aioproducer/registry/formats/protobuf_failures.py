@@ -11,6 +11,8 @@ from typing import Any, Final
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 from google.protobuf.message_factory import GetMessageClass
 
+from aioproducer.registry.formats.unknown_fields import shown_name
+
 __all__ = ["STRUCT", "made_of"]
 
 STRUCT: Final = "google.protobuf.Struct"
@@ -35,8 +37,8 @@ def _reason(message_type: Any, fields: Mapping[Any, Any]) -> str | None:
             return f"the name of a field is a text, not {type(name).__name__}"
         field = descriptor.fields_by_name.get(name)
         if field is None:
-            # Its name may be data of a user.
-            return f"the message {descriptor.full_name} does not have one of these fields"
+            # A name may be data of a user, such as an address. One that could be in a schema is most likely misspelled.
+            return f"the message {descriptor.full_name} has no field {shown_name(name)}"
         reason = _of_field(message_type, field, value)
         if reason is not None:
             return f"{reason} on field {name}"
