@@ -37,7 +37,7 @@ lint: ## ruff, ruff format, mypy, stubtest, import-linter
 format: ## let ruff format the tree and mend what it can
 	@$(dev) -m ruff format -q . && $(dev) -m ruff check --fix -q .
 
-test: ## everything: lint, the core suite on each Python found, real Kafka, the distribution
+test: ## everything: lint, the core suite on the oldest and the newest Python, real Kafka, the distribution
 	@$(full) -m tools.checks test $(if $(REPEAT_UNTIL),--repeat-until $(REPEAT_UNTIL))
 
 proof: ## the proof at length: 50 times the seeds, every byte, ten times the kills (hours)

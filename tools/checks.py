@@ -94,20 +94,15 @@ DOCUMENTS_WITH_A_REGISTRY = (
     "test_document_code.py::test_fragments_run[docs/registry.md]",
     "test_types.py::test_programs",
 )
-# Tests that hardly depend on the Python version: tools, programs, the embedded Kafka, vocabulary and pure logic.
-ON_ONE_PYTHON = (
-    "tests/callers", "tests/cli", "tests/contract", "tests/examples", "tests/exhaustive", "tests/formats", "tests/golden", "tests/judge", "tests/kafka",
-    "tests/mutants", "tests/outbox", "tests/properties", "tests/proxy", "tests/repo", "tests/scenarios", "tests/simulation", "tests/soak", "tests/spark",
-    "tests/state",
-    "tests/testing", "tests/vocabulary", "tests/wire",
-)  # fmt: skip
 # This Python runs nearly everything as well, because novelties of an interpreter may show in any test. Left out: the
 # proof, decisions, the tests of the sink, which need a Spark of their own, the tests of the repository, and programs that are
 # started a hundred times (two minutes of processor time): the tests of the command line itself stay.
 NEWEST_PYTHON = "3.14"
-# Between the oldest and the newest Python: the tests that depend on the interpreter. The decisions of the library are
-# the same there. The packages of the registry are not installed there.
-NOT_BETWEEN = (*ON_ONE_PYTHON, "tests/api", "tests/net", "tests/registry")
+# On each Python between the oldest and the newest: the compiled core, whole producers on every event loop, TLS, and other
+# kinds of that interpreter. As a rule a novelty of Python stays in later ones, and nearly all tests run on the newest.
+BETWEEN = (
+    "tests/core", "tests/connection/test_tls.py", "tests/runtime/test_matrix.py", "tests/runtime/processes/test_interpreters.py",
+)  # fmt: skip
 # Decisions without a clock, I/O or threads, and the rules of the embedded Kafka: a third of the tests. `make test` has them on the
 # Python that runs all, and `make proof` on the newest as well.
 DECISIONS = ("tests/contract", "tests/judge", "tests/state", "tests/vocabulary")
@@ -208,7 +203,7 @@ def core_suite(version: str, python: str, processes: tuple[str, ...] = ON_ALL_PR
 
 
 def collection(version: str) -> Check:
-    """Collect the tests of a Python once before several processes do: each of them would compile the same modules."""
+    """Read the tests of a Python once before several processes do: each of them would compile the same modules."""
     check = Check(f"collection, Python {version}", [python_of(version), "tools/collect_tests.py"])
     return without(check, left_out(version))
 
@@ -286,14 +281,15 @@ def folder_of(version: str) -> str:
 
 
 def environment(name: str, level: str, folder: str, interpreter: str) -> Check:
-    """Make a further environment, with a fast build: the speed of the core is measured elsewhere."""
+    """Make a further environment, with a fast build: the speed of the core is measured elsewhere, and a few tests are not worth -O1."""
     setup = [interpreter, "tools/setup_venv.py", level, "--dir", folder]
-    return Check(f"environment, {name}", ["env", "-u", "PYTHONPATH", "CFLAGS=-O1", *setup])
+    flags = "CFLAGS=-O0" if level == "between" else "CFLAGS=-O1"
+    return Check(f"environment, {name}", ["env", "-u", "PYTHONPATH", flags, *setup])
 
 
 def environment_elsewhere(version: str, interpreter: str) -> Check:
     """Make the environment of another Python."""
-    level = "whole" if version == NEWEST_PYTHON else "core"
+    level = "whole" if version == NEWEST_PYTHON else "between"
     return environment(f"Python {version}", level, folder_of(version), interpreter)
 
 
@@ -332,12 +328,10 @@ def suite_on_old_spark() -> Check:
 
 
 def left_out(version: str) -> tuple[str, ...]:
-    """The tests that do not run on this Python: none on the one that runs all."""
-    if version == this_python():
-        return ()
-    if version == NEWEST_PYTHON:
+    """The tests of the core suite that do not run on this Python: none on the one that runs all."""
+    if version == NEWEST_PYTHON != this_python():
         return (*PROOF_LAYERS, *DECISIONS, *SPARK, *ABOUT_THE_REPOSITORY, *STARTED_PROGRAMS)
-    return NOT_BETWEEN
+    return ()
 
 
 def python_of(version: str) -> str:
@@ -346,7 +340,11 @@ def python_of(version: str) -> str:
 
 
 def suite_elsewhere(version: str) -> Check:
-    """The core suite on another Python."""
+    """The core suite on the newest Python, and a few of its tests on others, in one process: to read tests takes longer than to run these."""
+    if version != NEWEST_PYTHON:
+        return suite(
+            f"between, Python {version}", python_of(version), *BETWEEN, "-m", "not kafka and not packaging"
+        )
     return without(core_suite(version, python_of(version), BESIDE_OTHERS), left_out(version))
 
 
@@ -372,7 +370,8 @@ def everything() -> list[Turn]:
     made_meanwhile: Lane = [
         Check("fetch Kafka", [sys.executable, "tools/fetch_kafka.py"]),
         *linters(),
-        *(check for found in others for check in (environment_elsewhere(*found), collection(found[0]))),
+        *(environment_elsewhere(*found) for found in others),
+        *(collection(version) for version, _ in others if version == NEWEST_PYTHON),
         environment_of_old_spark(),
         Check("classes of Spark", [sys.executable, "-m", "tools.spark_classes"]),
         # These wait for an old Spark and for packages for most of their time, and there is room beside the first suite.

@@ -2,7 +2,7 @@
 
     python tools/setup_venv.py run                 the package and what it needs
     python tools/setup_venv.py dev                 ... and the development tools
-    python tools/setup_venv.py core --dir DIR      ... or only what the tests need that run on every Python, in another folder
+    python tools/setup_venv.py between --dir DIR   ... or only what the tests need that run on every Python, in another folder
     python tools/setup_venv.py whole --dir DIR     ... or what the whole core suite needs, but for the tests of the sink
     python tools/setup_venv.py floors --dir DIR    ... with every run-time dependency at its lowest named version
     python tools/setup_venv.py spark-3.5 --dir DIR what the tests of the sink need with Spark 3.5, but not the package itself
@@ -97,11 +97,13 @@ def requirements(level: str) -> list[str]:
     """The arguments of pip: the build tools (no isolated build in this folder), dependencies, and the level's tools."""
     basis = project()["build-system"]["requires"] + project()["project"]["dependencies"]
     extras = project()["project"]["optional-dependencies"]
-    if level != "core":
+    if level != "between":
         basis += extras["cli"]
     if level == "floors":
         basis += dict.fromkeys(extras["pkcs12"] + extras["jwt"] + extras["aws"] + extras["prometheus"])
-    groups = {"dev": "dev", "core": "core", "whole": "whole", "floors": "test", "spark-3.5": "spark-3.5"}
+    groups = {
+        "dev": "dev", "between": "between", "whole": "whole", "floors": "test", "spark-3.5": "spark-3.5",
+    }  # fmt: skip
     # What speaks HTTP to a registry needs newer versions of our dependencies.
     extra = group(groups[level], "registry" if level == "floors" else "") if level in groups else []
     return [at_floor(each) for each in basis] + extra if level == "floors" else basis + extra
@@ -274,7 +276,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("level", choices=["run", "dev", "test", "core", "whole", "floors", "spark-3.5"])
+    parser.add_argument("level", choices=["run", "dev", "test", "between", "whole", "floors", "spark-3.5"])
     parser.add_argument("--dir", type=Path, help="the environment's folder (made or made again as needed)")
     arguments = parser.parse_args()
     level = "dev" if arguments.level == "test" else arguments.level

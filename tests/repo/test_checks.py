@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.effort import SEED_VARIABLE
 from tests.seeds import RUN_SEED_VARIABLE, seed_of
 from tools import checks, one_check, sanitizers
 from tools.checks import (
+    BETWEEN,
     DECISIONS,
     IN_REAL_TIME,
     NEWEST_PYTHON,
@@ -185,6 +187,29 @@ def test_decisions_are_on_the_newest_python_as_well(monkeypatch: pytest.MonkeyPa
     at = names.index(f"decisions, Python {NEWEST_PYTHON}")
     assert names[at - 1] == f"environment, Python {NEWEST_PYTHON}"
     assert set(DECISIONS) <= set(proof[at].command)
+
+
+def test_each_python_has_the_compiled_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest Python runs it with nearly all tests, each Python between with a few that are there, in its own environment."""
+    monkeypatch.setattr(checks, "other_pythons", lambda: [("3.12", "python3.12"), (NEWEST_PYTHON, "python")])
+    found = {check.name: check for turn in PLANS["test"]() for check in checks_of(turn)}
+    between, newest = found["between, Python 3.12"], found[f"core suite, Python {NEWEST_PYTHON}"]
+    assert set(BETWEEN) <= set(between.command)
+    assert [name for name in BETWEEN if not (one_check.ROOT / name).exists()] == []
+    assert not {f"--ignore={name}" for name in BETWEEN} & set(newest.command)
+    assert "between" in found["environment, Python 3.12"].command
+    assert "collection, Python 3.12" not in found
+
+
+def test_reading_the_tests_finds_those_that_cannot_be_read(tmp_path: Path) -> None:
+    """Before several processes read them: modules that can be imported are no failure, though they have no cases there."""
+    tests = tmp_path / "test_it.py"
+    for text, code in (("def test_it(): pass", 0), ("import nothing_of_this_name", 2)):
+        tests.write_text(text)
+        assert subprocess.run(
+            [sys.executable, "tools/collect_tests.py", str(tests)], cwd=one_check.ROOT, check=False,
+            stdout=subprocess.DEVNULL,
+        ).returncode == code  # fmt: skip
 
 
 def test_last_line_is_the_sum(capsys: pytest.CaptureFixture[str], reports: Path) -> None:

@@ -97,14 +97,14 @@ def test_floors_of_a_registry() -> None:
 
 
 def test_every_level_brings_what_it_is_for() -> None:
-    """Tools come with dev, what all tests import with it and the floors, what some import with core, and none of it with run.
+    """Tools come with dev, what all tests import with it and the floors, what some import with between, and none of it with run.
 
     The old Spark has an environment of its own.
     """
     levels = {
         "dev": "ruff pytest kio",
         "floors": "pytest kio",
-        "core": "pytest pyarrow",
+        "between": "pytest pyarrow",
         "whole": "pytest pyarrow kio click",
         "run": "anyio click",
         "spark-3.5": "pytest pyspark==3.5 confluent-kafka",
@@ -112,7 +112,7 @@ def test_every_level_brings_what_it_is_for() -> None:
     for level, names in levels.items():
         assert all(any(each.startswith(name) for each in requirements(level)) for name in names.split())
     assert not any(each.startswith(("pytest", "ruff")) for each in requirements("run"))
-    assert not any(each.startswith("ruff") for each in requirements("core"))
+    assert not any(each.startswith("ruff") for each in requirements("between"))
 
 
 def test_compiled_modules_of_this_python_are_where_they_belong() -> None:
