@@ -18,6 +18,16 @@ def seldom() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+@contextmanager
+def stopped() -> Iterator[None]:
+    """It does not run: among the objects of all tests, which stay, it finds little, and takes a fifth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def keep_what_is_there() -> None:
     """Freeze the present objects until the end of the process: later collections skip them.
 

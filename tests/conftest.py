@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.collector import keep_what_is_there
+from tests.collector import keep_what_is_there, stopped
 from tests.effort import SCENARIO, SCENARIO_VARIANT, seeds
 
 if TYPE_CHECKING:
@@ -95,6 +95,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # A worker begins with a piece of this list, and the long tests are neighbours: one would have them all.
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     items[:] = [item for worker in range(workers) for item in items[worker::workers]]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect all tests without the garbage collector."""
+    with stopped():
+        return (yield)
 
 
 def pytest_collection_finish() -> None:
