@@ -20,12 +20,14 @@ def seldom() -> Iterator[None]:
 
 @contextmanager
 def stopped() -> Iterator[None]:
-    """It does not run: among the objects of all tests, which stay, it finds little, and takes a fifth of the time."""
+    """It does not run: among objects that stay, cases of tests or a syntax tree, it finds little and takes an eighth of the time."""
+    was_running = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_running:
+            gc.enable()
 
 
 def keep_what_is_there() -> None:

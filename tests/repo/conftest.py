@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.collector import keep_what_is_there
 from tests.repo.packaging.distribution import build_sdist, build_wheel
+from tests.repo.source import parsed
+
+
+@pytest.fixture(scope="module", autouse=True)
+def keep_syntax_trees() -> Iterator[None]:
+    """Freeze those of all sources: with them, each collection in a later test of this process takes a second."""
+    before = parsed.cache_info().misses
+    yield
+    if parsed.cache_info().misses > before:
+        keep_what_is_there()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from tests.collector import stopped
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "aioproducer"
 
@@ -27,7 +29,8 @@ def python_files_with(folder: Path, words: Collection[str]) -> list[Path]:
 @functools.cache
 def parsed(path: Path) -> ast.Module:
     """The syntax tree of a source file."""
-    return ast.parse(path.read_text(), str(path))
+    with stopped():
+        return ast.parse(path.read_text(), str(path))
 
 
 def nodes(path: Path) -> Iterator[ast.AST]:
