@@ -363,11 +363,6 @@ class Producer(
         report, told_to.told = engine.tally.report(flush, told_to.told, found)
         return report
 
-    def _first_send(self, task: asyncio.Task[Any]) -> None:
-        """Called by the fast path: a task sends that has not sent before."""
-        if self._engine is not None:
-            self._owners.begin(task, self._engine.tally.told_now())
-
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic; waits at most `timeout` seconds (default: `max_block_ms`) for its metadata."""
         engine = self._running()

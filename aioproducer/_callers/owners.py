@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -10,7 +9,7 @@ from typing import Any, Final, NamedTuple, Self
 from aioproducer.errors import StateError
 from aioproducer.records import FlushReport
 
-__all__ = ["NOTHING", "NO_PART", "Owner", "Part", "Scope", "TaskOwners", "Told"]
+__all__ = ["NOTHING", "NO_PART", "Owner", "Part", "Scope", "Told"]
 
 
 class Part(NamedTuple):
@@ -51,41 +50,6 @@ class Owner:
 
     def __init__(self, told: Told | None = None) -> None:
         self.told = told or Told()
-
-
-class _TaskOwner(weakref.ref[Any]):
-    """A task that gets reports, held weakly."""
-
-    __slots__ = ("entries", "key", "told")
-
-    entries: dict[int, _TaskOwner]
-    key: int
-    told: Told
-
-
-class TaskOwners:
-    """The tasks that get reports, by their ids. A task that ends leaves no entry behind."""
-
-    def __init__(self) -> None:
-        self.entries: dict[int, _TaskOwner] = {}
-
-    def begin(self, task: object, told: Told) -> _TaskOwner:
-        """The reports to this task begin here."""
-        owner = _TaskOwner(task, _forget)
-        owner.entries, owner.key, owner.told = self.entries, id(task), told
-        self.entries[owner.key] = owner
-        return owner
-
-    def of(self, task: object | None) -> Owner | _TaskOwner:
-        """The owner of a task. The records of a task that has not sent may be any: its children have sent them."""
-        if task is None:
-            return Owner()
-        found = self.entries.get(id(task))
-        return self.begin(task, Told()) if found is None else found
-
-
-def _forget(owner: _TaskOwner) -> None:
-    owner.entries.pop(owner.key, None)
 
 
 class Scope(Owner):

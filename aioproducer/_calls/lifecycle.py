@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from aioproducer import _core
 from aioproducer._callers.loading import load
-from aioproducer._callers.owners import TaskOwners
+from aioproducer._calls.task_owners import TaskOwners
 from aioproducer._core import Clock, SendPath
 from aioproducer._deferred import deferred
 from aioproducer._net.observing.not_running import FORKED
@@ -160,7 +160,7 @@ class Lifecycle(SendPath[K_contra, V_contra], Generic[K_contra, V_contra]):
         intake = self._intake_of(engine, lambda: me._pace(), lambda: me._still_taking())  # noqa: PLW0108, SLF001
         self._bind(engine.accumulator.cluster.topics, clock, loop, _get_running_loop, self._largest_record())
         self._owners.entries.clear()
-        self._follow_tasks(self._owners.entries, asyncio.current_task)
+        self._follow_tasks(self._owners.entries, asyncio.current_task, engine.tally.told_now)
         engine.uncounted_before = self._accepted_records - engine.tally.ended
         self._telemetry = None
         if self.config.enable_metrics_push:

@@ -17,7 +17,9 @@ from aioproducer._core.accept import Column as Column
 from aioproducer._core.accept import MemoryShare as MemoryShare
 from aioproducer._core.accept import Partition as Partition
 from aioproducer._core.accept import SendPath as SendPath
+from aioproducer._core.accept import TaskOwner as TaskOwner
 from aioproducer._core.accept import Topic as Topic
+from aioproducer._core.accept import follow_task as follow_task
 from aioproducer._core.accept import forked as forked
 from aioproducer._core.accept import join_headers as join_headers
 from aioproducer._core.delivery import AckedPrefix as AckedPrefix

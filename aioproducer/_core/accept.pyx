@@ -11,6 +11,7 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyObject_GenericSetAttr
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_CheckExact
+from cpython.weakref cimport PyWeakref_NewRef
 
 from aioproducer._core.delivery cimport METADATA, MUST_YIELD, STARTED, BatchDelivery, Delivery, Sending, fill, knows
 from aioproducer._core.records cimport (
@@ -95,6 +96,7 @@ def forked():
 
 include "accept_places.pxi"
 include "accept_column.pxi"
+include "accept_tasks.pxi"
 
 
 cdef inline int view_into(object data, View *view, Py_buffer *buffer, bint *held) except -1:
@@ -287,6 +289,7 @@ cdef class SendPath:
     # Tasks that have sent, by their ids, and the version of the context at the last check.
     cdef dict _senders
     cdef object _current_task
+    cdef object _told_now
     cdef unsigned long long _context_version
 
     def __class_getitem__(cls, item):
@@ -324,10 +327,11 @@ cdef class SendPath:
 
     # -- sending tasks
 
-    def _follow_tasks(self, dict senders not None, current_task):
-        """Call ``_first_send(task)`` when a task sends whose id is not in ``senders``."""
+    def _follow_tasks(self, dict senders not None, current_task, told_now):
+        """The reports to a task begin, with what ``told_now`` returns, when it sends and its id is not in ``senders``."""
         self._senders = senders
         self._current_task = current_task
+        self._told_now = told_now
         self._context_version = 0
 
     def _note_task(self):
@@ -340,7 +344,7 @@ cdef class SendPath:
         if self._senders is not None:
             task = self._current_task(self._loop)
             if task is not None and PyLong_FromVoidPtr(<void *>task) not in self._senders:
-                self._first_send(task)
+                follow_task(self._senders, task, self._told_now())
         return 0
 
     def flush(self, timeout=None, *, resolve=False):

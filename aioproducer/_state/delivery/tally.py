@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from aioproducer._callers.owners import NO_PART, Part, Told
+from aioproducer._callers.owners import NO_PART, NOTHING, Part, Told
 from aioproducer._core import OrdinaryTally
 from aioproducer._state.buckets import Buckets
 from aioproducer._state.delivery.found import NOTHING_FOUND, Doubt, Found
@@ -80,6 +80,7 @@ class Tally(OrdinaryTally):
         # Records that were set aside, by the topic that they were meant for.
         self.dead_letters: Counter[str] = Counter()
         self.failures = 0
+        self._told = NOTHING
         self._kept: deque[Failure] = deque(maxlen=KEPT_FAILURES)
         self._in_doubt: deque[Doubt] = deque(maxlen=KEPT_IN_DOUBT)
 
@@ -117,6 +118,8 @@ class Tally(OrdinaryTally):
         """So many records (of this batch) ended with this error."""
         if not count:
             return None
+        # Together: `told_now` knows by the number of failures that the other counts have changed.
+        self.failures += 1
         if error.outcome is Outcome.UNKNOWN:
             self.unknown += count
         else:
@@ -124,7 +127,6 @@ class Tally(OrdinaryTally):
         self.went_wrong(error, now)
         self.topics[topic].failed += count
         self.failed_by_kind[self._kind_of(topic, error)] += count
-        self.failures += 1
         failure = Failure(self.failures, error, count)
         self._kept.append(failure)
         if batch is not None and error.outcome is Outcome.UNKNOWN:
@@ -151,8 +153,11 @@ class Tally(OrdinaryTally):
     # -- reports
 
     def told_now(self) -> Told:
-        """The state of an owner whose reports include everything up to now."""
-        return Told(self.acked, self.not_written, self.unknown, self.failures)
+        """The state of an owner whose reports include everything up to now; one object until a count changes."""
+        told = self._told
+        if told.acked != self.acked or told.failures != self.failures:
+            told = self._told = Told(self.acked, self.not_written, self.unknown, self.failures)
+        return told
 
     def in_doubt(self, flush: Flush, told: Told) -> list[Doubt]:
         """The records of unknown outcome that a report would include, as far as they are kept."""

@@ -40,9 +40,9 @@ FLUSHING: Final = (
     ),
     _mutant(
         "reports-of-a-task-begin-at-its-flush",
-        "_callers/owners.py",
-        "return self.begin(task, Told()) if found is None else found",
-        "return self.begin(task, Told(1 << 40, 1 << 40, 1 << 40)) if found is None else found",
+        "_calls/task_owners.py",
+        "return follow_task(self.entries, task, NOTHING) if found is None else found",
+        "return follow_task(self.entries, task, NOTHING._replace(acked=1 << 40)) if found is None else found",
         "A task whose children have sent gets no report: the failure of its records is hidden.",
         f"{_OWNERS}::test_a_task_that_never_sent_gets_every_failure",
     ),
@@ -56,8 +56,8 @@ FLUSHING: Final = (
     ),
     _mutant(
         "tasks-are-kept",
-        "_callers/owners.py",
-        "    owner.entries.pop(owner.key, None)",
+        "_core/accept_tasks.pxi",
+        "        self._owners.pop(self._key, None)",
         "    pass",
         "Each task that ever sent leaves an entry.",
         f"{_OWNERS}::test_nothing_is_kept_of_tasks_that_are_gone",

@@ -73,6 +73,16 @@ def test_a_report_counts_records_by_their_outcome(m: Machines) -> None:
     assert [type(error) for error in report.first_errors] == [BrokerError, BrokerError]
 
 
+def test_owners_share_their_state_until_a_count_changes(m: Machines) -> None:
+    """Each outcome makes a new one; a thousand tasks that begin in between have one object."""
+    tally, states = m.tally, [m.tally.told_now()]
+    for code in (0, DENIED, -1):
+        resolve(m, 1, code)
+        states.append(tally.told_now())
+        assert tally.told_now() is states[-1]
+    assert [told[:4] for told in states] == [(0, 0, 0, 0), (1, 0, 0, 0), (1, 1, 0, 1), (1, 1, 1, 2)]
+
+
 def test_a_report_begins_where_the_last_one_ended(m: Machines) -> None:
     """No report has a record twice."""
     reader = Reader(m.tally)
