@@ -334,6 +334,43 @@ def test_f10_loop_closed_with_tasks_that_wait() -> None:
     ]
 
 
+LOOP_CLOSED_WITH_AN_ATTEMPT = """
+import asyncio
+from aioproducer import Producer, StateError
+from aioproducer.testing import EmbeddedKafka
+
+async def main():
+    kafka = await EmbeddedKafka(2).__aenter__()
+    kafka.create_topic("one", 2)
+    producer = Producer(kafka.bootstrap_servers, linger_ms=0)
+    await producer.start()
+    for partition in range(2):
+        await producer.send_and_wait("one", b"v", partition=partition)
+    silence = kafka.faults.silence(api="ApiVersions", broker=2, times=None)
+    kafka.faults.drop_connections(2)
+    for partition in range(2):
+        producer.send_nowait("one", b"v", partition=partition)
+    while not silence.hits:
+        await asyncio.sleep(0.01)
+    return kafka, producer
+
+loop = asyncio.new_event_loop()
+kafka, producer = loop.run_until_complete(main())
+addresses = producer._engine.addresses
+connections = list(addresses._open)
+print(len(addresses._under_way) > 0, len(connections) > 0)
+loop.close()
+producer._engine.settle_without_loop(StateError("dropped"))
+print(all(connection.closed for connection in connections))
+"""
+
+
+def test_f10_loop_closed_with_an_attempt_under_way() -> None:
+    """It was destroyed with the loop and cannot be cancelled; the connections that are open are closed."""
+    done = run_program(LOOP_CLOSED_WITH_AN_ATTEMPT)
+    assert done.stdout.splitlines() == ["True True", "True"], done.stderr
+
+
 async def test_f07_from_a_thread_without_a_loop(make: Make, kafka: EmbeddedKafka) -> None:
     """In a plain thread each call is refused at once, before it is awaited or when it is; none waits."""
     producer = await warm(make(kafka), "one")
