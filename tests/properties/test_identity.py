@@ -15,7 +15,7 @@ from hypothesis.stateful import initialize, rule
 from aioproducer.outcome import Outcome
 from tests.judge.history import Found, Sent
 from tests.judge.judge import judge
-from tests.properties.numbers_model import Attempt, Ledger
+from tests.properties.numbers_model import REMEMBERED, Attempt, Ledger
 from tests.properties.runs import broken_off, in_parts, run
 from tests.properties.swarm import SwarmMachine
 from tests.state.life import AMBIGUOUS, PARTITIONS, REFUSALS, Life, Setting
@@ -210,6 +210,27 @@ def test_the_ledger_knows_all_parts_of_a_request() -> None:
         life.cut(node, stray=False)
     states: list[Any] = [attempt.state.name for ledger in life.ledgers for attempt in ledger.attempts]
     assert states == ["OPEN"]
+
+
+def test_each_part_of_a_split_batch_counts() -> None:
+    """A leader remembers five batches, and each part is one of them: no sixth one is sent while all are without an outcome."""
+    state = IdentityMachine()
+    state.start(setting=Setting())
+    state.burst(partition=0, count=2, timeout=None, move=False)
+    state.arrive(node=1, fates=[WELL], answer=True)
+    state.flush(purge=True)
+    state.send(partition=0, sizes=[0, 0, 400, 0], timeout=None)
+    may_be_written = Fate(6, appends=True, tells_offset=True)
+    state.trouble(partition=0, count=1, fates=[may_be_written, WELL, WELL, WELL], answers=1)
+    state.trouble(partition=0, count=1, fates=[TOO_LARGE], answers=0)
+    state.answer(node=1)
+    state.burst(partition=0, count=2, timeout=None, move=False)
+    state.arrive(node=1, fates=[WELL], answer=False)
+    state.answer(node=1)
+    state.burst(partition=0, count=2, timeout=None, move=True)
+    unresolved = state.it.ledgers[0].unresolved()
+    assert len(unresolved) == REMEMBERED
+    state.teardown()
 
 
 @in_parts

@@ -228,17 +228,23 @@ class Sequences(OrdinarySequences, ABC):
             queue.broken = True
 
     def replace(self, queue: PartitionQueue, batch: QueuedBatch, children: list[QueuedBatch]) -> None:
-        """A batch was split: its parts take over its range of numbers, in order."""
+        """A batch was split: its parts take over its range of numbers, in order. Leaders remember each of them."""
         if batch.sequence < 0:
             return
         sequence = batch.sequence
-        for child in children:
-            child.identity, child.sequence, child.nth = batch.identity, sequence, batch.nth
+        for nth, child in enumerate(children, batch.nth):
+            child.identity, child.sequence, child.nth = batch.identity, sequence, nth
             sequence = child.next_sequence
             assert child.identity is not None  # noqa: S101  # copied from a numbered batch
             stamp(child, *child.identity, child.sequence, self.transactional)
         at = queue.sent.index(batch)
         queue.sent[at : at + 1] = children
+        more = len(children) - 1
+        for later in queue.sent[at + len(children) :]:
+            later.nth += more
+        queue.numbered += more
+        if batch.nth <= queue.numbered_before:
+            queue.numbered_before += more
 
 
 class Unnumbered(Sequences):

@@ -14,6 +14,14 @@ _mutant = Kind("order")
 
 ORDER: Final = (
     _mutant(
+        "parts-of-a-batch-count-as-one",
+        "_state/identity/sequences.py",
+        "        queue.numbered += more\n",
+        "",
+        "Six batches of a partition have no outcome, of which a leader remembers five: the oldest may be written twice.",
+        "tests/properties/test_identity.py::test_each_part_of_a_split_batch_counts",
+    ),
+    _mutant(
         "retry-at-the-tail",
         "_state/queues/partition_queue.py",
         "self.queue.appendleft(batch)",
