@@ -177,8 +177,9 @@ def stubbed_modules() -> list[str]:
 
 
 def stubtest_arguments() -> list[str]:
-    """The compiled modules, and the limits of their stubs."""
-    return ["--allowlist", "tools/stubtest-allowlist.txt", "--ignore-unused-allowlist", *stubbed_modules()]
+    """The compiled modules, and the limits of their stubs. Their imports are read as mypy reads them."""
+    allowed = ["--allowlist", "tools/stubtest-allowlist.txt", "--ignore-unused-allowlist"]
+    return ["--mypy-config-file", "pyproject.toml", *allowed, *stubbed_modules()]
 
 
 def linters() -> list[Check]:

@@ -1,6 +1,6 @@
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Generic, final
+from typing import Any, Final, Generic, NoReturn, final
 
 from typing_extensions import TypeVar as DefaultTypeVar
 from typing_extensions import disjoint_base
@@ -197,6 +197,7 @@ class SendPath(Generic[_K_contra, _V_contra]):
 @final
 class TaskOwner:
     told: Any
+    def __init__(self, *args: object, **kwargs: object) -> NoReturn: ...
     def __call__(self, _task: Any) -> None: ...
 
 def follow_task(owners: dict[int, TaskOwner], task: Any, told: Any) -> TaskOwner: ...
