@@ -185,6 +185,22 @@ def test_steps_of_the_allocator_at_a_low_rate_are_no_leak() -> None:
     assert report.problems() == []
 
 
+def test_the_peak_of_one_fault_is_no_leak() -> None:
+    """Megabytes as a soak of eight minutes measured them: ten thousand records waited once for two killed nodes."""
+    later = [81.2] * 4 + [81.3] * 5 + [81.4, 83.3] + [83.3] * 6 + [83.8] * 7
+    report = report_of([quiet(rss=round(size * MEGABYTE)) for size in [*[79.0] * 24, *later]])
+    found = report.slope
+    assert found is not None
+    assert found.clearly_above(report.bound)
+    assert report.problems() == []
+
+
+def test_a_leak_of_each_fault_is_seen() -> None:
+    """Two megabytes of every fifth fault, in ten minutes."""
+    leak = [quiet(rss=(50 + 2 * (index // 5)) * MEGABYTE) for index in range(60)]
+    assert any(problem.startswith("memory grows") for problem in report_of(leak).problems())
+
+
 def test_a_pointer_kept_of_every_record_is_seen() -> None:
     """Eight bytes of each of 5,000 records a second, in ten minutes: the slope is clearly above its bound."""
     leak = [quiet(rss=50 * MEGABYTE + int(8 * _RATE * _PERIOD * index)) for index in range(60)]

@@ -62,6 +62,11 @@ def _widening(left: Sequence[float]) -> float:
     return math.sqrt((1 + likeness) / (1 - likeness))
 
 
+def largest_step(values: Sequence[float]) -> float:
+    """The largest rise from one value to the next; 0 if there is none."""
+    return max([0.0, *(later - earlier for earlier, later in itertools.pairwise(values))])
+
+
 def growth(values: Sequence[float]) -> float:
     """The excess of the smallest of the last quarter over the largest of the first half; 0 if there is none.
 
