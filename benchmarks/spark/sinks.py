@@ -155,6 +155,49 @@ class ConfluentWriter(OtherWriter):
             raise RuntimeError(f"{sent - written} of {sent} rows were not written")
 
 
+class DroppingBatch(DataSourceArrowWriter):
+    """Reads its rows: the cost of any sink in Python."""
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        with Watch() as watch:
+            for _ in _counted(iterator, watch):
+                pass
+        return WriterCommitMessage()
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing was written."""
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing was written."""
+
+
+class DroppingStream(DataSourceStreamArrowWriter):
+    """The same for a stream."""
+
+    write = DroppingBatch.write
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
+        """Nothing was written."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
+        """Nothing was written."""
+
+
+@sink
+class Dropping(DataSource):
+    """`dropping`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "dropping"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return DroppingBatch()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's
+        return DroppingStream()
+
+
 @sink
 class Confluent(_Other):
     """`confluent`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from benchmarks.spark.batches import CONNECTOR, ENTRANTS, EXACTLY, NOTHING, OURS
+from benchmarks.spark.batches import CONNECTOR, DROPPED, ENTRANTS, EXACTLY, NOTHING, OURS
 from benchmarks.spark.contest import PARTITIONS, TaskTime, told_by_tasks
 from benchmarks.spark.session import columns
 
@@ -42,7 +42,7 @@ class Kind:
 
 
 SMALL_ROWS: Final = 100
-SMALL: Final = Kind(SMALL_ROWS, 40, 10, (NOTHING, CONNECTOR, OURS, EXACTLY))
+SMALL: Final = Kind(SMALL_ROWS, 40, 10, (NOTHING, DROPPED, CONNECTOR, OURS, EXACTLY))
 LARGE: Final = Kind(1_000_000, 5, 2, (OURS, EXACTLY))
 
 

@@ -13,8 +13,8 @@ from tests.repo.source import ROOT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-SINKS = 6
-GOALS = 6
+SINKS = 7
+GOALS = 7
 
 
 def test_all_of_it() -> None:
