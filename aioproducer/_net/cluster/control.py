@@ -67,7 +67,8 @@ class _Errors:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._told: KafkaError | None = None
-        self._refusal: KafkaError | None = None
+        # With the number of other credentials before it.
+        self._refusal: tuple[int, KafkaError] | None = None
         # Whether all of these brokers were reached: an earlier refusal is no news of others.
         self._were_reached = True
 
@@ -85,7 +86,7 @@ class _Errors:
         if is_refused_everywhere(error):
             if attempt.changes != control.session.addresses.changes:
                 return True  # Those credentials are not presented any more.
-            self._refusal = self._refusal or error
+            self._refusal = self._refusal or (control.session.addresses.others, error)
             return False
         # A refusal says more than a broker that cannot be reached.
         if not isinstance(self._told, FINAL):
@@ -100,10 +101,13 @@ class _Errors:
 
     def told(self) -> KafkaError:
         """The error that says most. Brokers that refused in an earlier round may be in their pause, or take long."""
-        told = self._refusal or self._told
+        told, addresses = self._told, self._control.session.addresses
+        # Other credentials may have come while the round waited for slow brokers: calls behind them share this error.
+        if self._refusal is not None and self._refusal[0] == addresses.others:
+            told = self._refusal[1]
         # The end of the producer is no fault of a broker.
         if not isinstance(told, (*FINAL, StateError)) and self._were_reached:
-            told = self._control.session.addresses.present_refusal() or told
+            told = addresses.present_refusal() or told
         return told or BrokerUnavailableError("no broker has answered yet")
 
 

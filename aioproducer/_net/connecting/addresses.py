@@ -134,10 +134,12 @@ class Addresses:
         self._renewal = SessionRenewal(
             loop, rng, config.client_id, longest_authentication(config), self._refusals
         )
-        # The attempts that the end of the producer ends.
+        # The attempts and the pauses that the end of the producer ends.
         self._under_way: set[anyio.CancelScope] = set()
         # The configuration whose credentials are presented, and the attempts that other ones may end.
         self._presented = config
+        # How often other credentials were given than those that were presented: equal ones are no other.
+        self.others = 0
         self._presenting: dict[Attempt, tuple[anyio.CancelScope, bool]] = {}
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, BrokerEndpoint] = {}
@@ -222,9 +224,17 @@ class Addresses:
         For callers that look for another broker then: the pause is up to 30 seconds, and others may dial this one in it.
         """
         address = self.at(*endpoint.address)
-        if endpoint.address not in self.unaccepted or address.trouble is None:
+        trouble = address.trouble
+        # A refusal of former credentials says nothing about the present ones.
+        is_refusing = endpoint.address in self.unaccepted and address.troubled_at > self._changed_at
+        if not is_refusing or trouble is None:
             return await self.dial(endpoint)
-        known = address.trouble[1]
+        with self.until_closed():
+            return await self._dialed_in_time(endpoint, address, trouble[1])
+
+    async def _dialed_in_time(
+        self, endpoint: BrokerEndpoint, address: Address, known: KafkaError
+    ) -> Connection:
         with anyio.move_on_after(_LOOK_AGAIN) as waiting:
             await address.dialing.acquire()
         if waiting.cancelled_caught:
@@ -239,6 +249,19 @@ class Addresses:
         finally:
             address.dialing.release()
         return self._opened(endpoint, address, *made)
+
+    @contextlib.contextmanager
+    def until_closed(self) -> Iterator[None]:
+        """Waiting in it ends with the producer, in StateError: it may be a task of the user's that waits."""
+        self._require_open()
+        with anyio.CancelScope() as scope:
+            self._under_way.add(scope)
+            try:
+                yield
+            finally:
+                self._under_way.discard(scope)
+        if scope.cancelled_caught:
+            raise self._closed_error()
 
     async def dial(self, endpoint: BrokerEndpoint) -> Connection:
         """A new connection, when it is this caller's turn and the pause is over, or one that was opened for a user like it."""
@@ -256,15 +279,8 @@ class Addresses:
         return self._opened(endpoint, address, *made)
 
     async def _attempted(self, endpoint: BrokerEndpoint, address: Address) -> tuple[Connection, int]:
-        """One attempt. It ends with the producer, also where the task is one of the user's."""
-        self._require_open()
-        with anyio.CancelScope() as scope:
-            self._under_way.add(scope)
-            try:
-                return await self._attempted_behind_its_pause(endpoint, address)
-            finally:
-                self._under_way.discard(scope)
-        raise self._closed_error()
+        with self.until_closed():
+            return await self._attempted_behind_its_pause(endpoint, address)
 
     async def _attempted_behind_its_pause(
         self, endpoint: BrokerEndpoint, address: Address
@@ -395,6 +411,7 @@ class Addresses:
         self._changed_at = self._loop.time()
         former, self._presented = self._presented, config
         if not all(_is_same(getattr(former, name), getattr(config, name)) for name in _CREDENTIALS):
+            self.others += 1
             for attempt, (scope, is_first) in self._presenting.items():
                 if attempt.is_refused or (is_first and attempt.has_begun):
                     scope.cancel()

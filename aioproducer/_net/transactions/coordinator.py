@@ -143,7 +143,8 @@ class Coordinator:
             if answer in _ASK_AGAIN:
                 if answer is Answer.LOOK_UP or (asked, answer) == (Request.FIND_COORDINATOR, Answer.RETRY):
                     self._is_elsewhere(_failures(earlier))
-                await anyio.sleep(self._pause(answer, earlier))
+                with self.session.addresses.until_closed():
+                    await anyio.sleep(self._pause(answer, earlier))
                 earlier[answer] += 1
             else:
                 assert code is not None  # noqa: S101  # without an answer it is asked again

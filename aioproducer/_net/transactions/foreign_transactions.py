@@ -26,6 +26,7 @@ from aioproducer._wire.messages.list_transactions import ListTransactionsRequest
 from aioproducer._wire.messages.metadata import MetadataRequest, MetadataResponse
 from aioproducer.config import checked_prefix, checked_transactional_ids
 from aioproducer.errors import (
+    AuthenticationError,
     BrokerUnavailableError,
     CommitOutcomeUnknownError,
     KafkaError,
@@ -136,10 +137,17 @@ async def list_all(
     async def ask() -> list[TransactionListing]:
         nonlocal trouble
         while True:
+            others = session.addresses.others
             try:
                 return await _listed_by_all(session, prefix, idle)
+            except AuthenticationError as error:
+                # The slowest broker may have answered behind other credentials.
+                if others == session.addresses.others:
+                    raise
+                trouble = error
             except BrokerUnavailableError as error:
                 trouble = error
+            with session.addresses.until_closed():
                 await anyio.sleep(session.config.retry_backoff_ms / 1000)
 
     listings = await _in_time(ask(), timeout, lambda: trouble)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from aioproducer.errors import AuthenticationError
+from aioproducer.errors import AuthenticationError, TransactionTimeoutError
 from tests.simulation.access import Access
 from tests.simulation.refusing import (
     TOPIC,
@@ -366,6 +366,98 @@ def test_a_call_behind_new_credentials_gets_no_refusal_of_former_ones(takes: flo
         assert len(await producer.partitions_for("another")) == 1
         assert world.now - began < takes + 1.0
         kafka.faults.heal()
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("slow", "typos"),
+    [
+        ({1: 2.0, 2: 2.0, 3: 2.0}, (1.5, 3.0)),
+        ({1: 8.0}, (9.0,)),
+        ({1: 8.0, 2: 1.0, 3: 1.0}, (9.0, 10.5)),
+    ],
+)
+def test_the_right_password_behind_wrong_ones(
+    slow: dict[int, float], typos: tuple[float, ...], seed: int
+) -> None:
+    """A call behind it gets none of their refusals, though a round that waits for slow brokers began with the last of them."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        for topic in (TOPIC, "one", "another"):
+            kafka.create_topic(topic, 3)
+        producer = patient_producer(world, sasl_password="first")
+        await producer.start()
+        await asyncio.gather(*await send_to_each(world, producer, range(3)))
+        kafka.users["alice"] = "third"
+        for broker, takes in slow.items():
+            kafka.faults.delay(takes, api="SaslAuthenticate", broker=broker, times=None)
+        for broker in (1, 2, 3):
+            kafka.faults.drop_connections(broker)
+        began, before = world.now, asyncio.create_task(producer.partitions_for("one"))
+        for at in typos:
+            await asyncio.sleep(began + at - world.now)
+            producer.set_credentials(password=f"typo at {at}")
+            if before.done():
+                before.exception()
+                before = asyncio.create_task(producer.partitions_for("one"))
+        await asyncio.sleep(3.5)
+        producer.set_credentials(password="third")
+        await asyncio.sleep(0.01)
+        assert len(await producer.partitions_for("another")) == 3
+        await asyncio.wait((before,))
+        before.exception()
+        kafka.faults.heal()
+        producer.set_credentials(password="third")
+        await producer.flush()
+
+    simulate(play, seed, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_call_behind_the_right_password_that_gets_no_answer(seed: int) -> None:
+    """Its error names no refusal of the former password: nothing was refused since."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        producer = await at_the_second_broker(world, is_transactional=False)
+        kafka.users["alice"] = "second"
+        kafka.faults.drop_connections(2)
+        await send_to_each(world, producer, range(3))
+        await asyncio.sleep(3.0)
+        kafka.faults.silence(api="SaslAuthenticate", broker=2, times=None)
+        producer.set_credentials(password="second")
+        await asyncio.sleep(0.1)
+        with pytest.raises(TransactionTimeoutError) as caught:
+            await producer.fence(["clerk"], timeout=20.0)
+        assert "refused" not in str(caught.value)
+        assert not isinstance(caught.value.__cause__, AuthenticationError)
+        kafka.faults.heal()
+        await producer.flush()
+
+    simulate(play, seed, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+def test_a_listing_that_ends_behind_the_right_password() -> None:
+    """One broker has refused the former one, and another one answers long behind the change."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        producer = patient_producer(world)
+        await at_work(world, producer, 3)
+        kafka.users["alice"] = "second"
+        others = {1, 2, 3} - {broker_of_metadata(world, producer)}
+        for broker in others:
+            kafka.faults.drop_connections(broker)
+        kafka.faults.delay(5.0, api="SaslAuthenticate", broker=min(others), times=None)
+        listing = asyncio.create_task(producer.list_transactions(timeout=60.0))
+        await asyncio.sleep(2.0)
+        producer.set_credentials(password="second")
+        assert await listing == []
+        kafka.faults.heal()
+        await producer.flush()
 
     simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
 
