@@ -17,7 +17,7 @@ _FACTOR: Final = {"few": 0.05, "all": 1.0, "proof": 50.0}[EFFORT]
 
 # `make test` plays the same seeds in each run, so more of them prove nothing new from run to run. `make proof` plays fifty times
 # the larger number.
-CHAOS: Final = 200 if PROOF else 100
+CHAOS: Final = 200 if PROOF else 70
 TRANSACTIONS: Final = 150 if PROOF else 75
 """Seeds of each version."""
 SHARED: Final = 40 if PROOF else 20
@@ -28,8 +28,8 @@ EXACTLY_ONCE: Final = 15
 """Seeds of each version and kind of work of the Spark sink: a life takes about half a second."""
 COPYING: Final = 6
 """Seeds of each version: a life takes about half a second."""
-DAYS: Final = 1_000 if PROOF else 160
-"""Seeds of each kind of producer. With 1,000 they took a quarter of the time of the proof in `make test`, with 400 a seventh;
+DAYS: Final = 1_000 if PROOF else 100
+"""Seeds of each kind of producer. With 1,000 they took a quarter of the time of the proof in `make test`, with 160 a twentieth;
 3 of 14,000 found a defect. The proof plays 50,000."""
 DIALS: Final = 30
 """One life in four had a commit of unknown outcome before attempts without an answer held up no other."""

@@ -103,9 +103,12 @@ NEWEST_PYTHON = "3.14"
 BETWEEN = (
     "tests/core", "tests/connection/test_tls.py", "tests/runtime/test_matrix.py", "tests/runtime/processes/test_interpreters.py",
 )  # fmt: skip
-# Decisions without a clock, I/O or threads, and the rules of the embedded Kafka: a third of the tests. `make test` has them on the
-# Python that runs all, and `make proof` on the newest as well.
-DECISIONS = ("tests/contract", "tests/judge", "tests/state", "tests/vocabulary")
+# Decisions without a clock, I/O or threads, and what hardly depends on the interpreter either: dialogues with coordinators, the
+# doctor, and the rules of the embedded Kafka. `make test` has them on the Python that runs all, and `make proof` on the newest as well.
+DECISIONS = (
+    "tests/contract", "tests/doctor", "tests/judge", "tests/net/transactions", "tests/state", "tests/testing/broker",
+    "tests/vocabulary",
+)  # fmt: skip
 ABOUT_THE_REPOSITORY = ("tests/mutants", "tests/repo", "tests/soak")
 STARTED_PROGRAMS = ("tests/cli/perf", "tests/cli/produce", "tests/examples")
 # The number of processes of pytest-xdist. Many tests wait more than they compute, so a small machine runs more than it

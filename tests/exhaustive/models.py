@@ -27,7 +27,6 @@ PAIR = ((0, 2), (0, 1))
 ENDS_OF_EPOCHS = (CUT, STRAY, EXPIRE, "declined", "unordered")
 
 MODELS = (
-    Model("three batches", TWO_LINES, states=29_843),
     Model("one line", ONE_LINE, ALL_FAULTS, most_faults=1, states=4_816),
     Model("fates", PAIR, (*ALL_FATES, CUT, STRAY, EXPIRE), most_faults=2, states=4_611),
     Model("endings", ((0, 2), (1, 1)), (CUT, STRAY, UNSENT, MOVE, EXPIRE, WITHDRAW, CLOSE), states=4_959),
@@ -58,6 +57,7 @@ MODELS = (
     Model("many batches", ((0, 1),) * 7, (), 0, in_flight=7, states=320),
 )
 LARGE_MODELS = (
+    Model("three batches", TWO_LINES, states=29_843),
     Model("three batches of one line", ONE_LINE, states=44_149),
     Model("three batches on two brokers", TWO_LINES, leaders=(1, 2), states=59_431),
     Model(
