@@ -350,6 +350,7 @@ class AccumulatorMachine(SwarmMachine):
     def time_passes(self, seconds: float) -> None:
         """Deadlines are processed."""
         self.m.later(seconds)
+        self.model.leave_together(self.now)
         self.model.time_passed(self.now)
         self.alarm = math.inf if (due := self.m.next_alarm()) is None else due
 
