@@ -6,39 +6,15 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Final
 
 from aioproducer import Delivery
 from aioproducer.errors import KafkaError
+from aioproducer.outbox.doubts import Doubts
+from aioproducer.outbox.held import Held, HeldRow
 from aioproducer.outbox.rows import Row
 from aioproducer.outcome import Outcome
 
-__all__ = ["MOST_IN_DOUBT", "Doubts", "Flight"]
-
-
-# Of each row, so many of its records whose outcome is unknown are remembered, however long the brokers are away.
-MOST_IN_DOUBT: Final = 5
-
-
-class Doubts:
-    """The records of one row that may be written: the first and the last ones."""
-
-    def __init__(self, row: Row) -> None:
-        self.row = row
-        self.deliveries: list[Delivery] = []
-        self.has_forgotten = False
-
-    def add(self, delivery: Delivery) -> None:
-        """Remember one more record."""
-        if len(self.deliveries) >= MOST_IN_DOUBT:
-            del self.deliveries[1]
-            self.has_forgotten = True
-        self.deliveries.append(delivery)
-
-    @property
-    def are_cleared(self) -> bool:
-        """True when none of the records is written, for certain."""
-        return not self.deliveries and not self.has_forgotten
+__all__ = ["Flight"]
 
 
 class Flight:
@@ -60,6 +36,8 @@ class Flight:
         self._in_doubt: set[int] = set()
         # Of each row, the records that may be written, of all attempts: also of earlier sessions.
         self.doubts: dict[int, Doubts] = {}
+        # The rows that neither are sent again nor can be set aside: also of earlier sessions.
+        self.held = Held()
         self.sent = 0
 
     def begin(self) -> None:
@@ -69,24 +47,32 @@ class Flight:
         self._acked_before |= self.acked
         self.acked.clear()
         self._taken.clear()
+        self.held.begin()
 
     # -- rows on their way
 
     def unsent(self, rows: Sequence[Row], *, are_last: bool) -> Sequence[Row]:
-        """The rows of a page without those that an earlier session has sent: they are deleted, if they are still the same."""
-        if not self._acked_before:
+        """The rows of a page without those that are held, and those that an earlier session has sent.
+
+        The latter are deleted, if they are still the same.
+        """
+        if not self._acked_before and not self.held:
             return rows
         unsent = []
         for row in rows:
             if self._acked_before.pop(row.id, None) == row:
                 self.done(row)
+            elif self.held.is_same(row):
+                self._note(row)
             else:
                 unsent.append(row)
-        # A page leaves out no row that is not on its way: those that it has passed are gone.
+        # A page leaves out no row that is not on its way, or held: those that it has passed are gone.
         passed = None if are_last else rows[-1].id
         self._acked_before = {
             one: row for one, row in self._acked_before.items() if passed is not None and one > passed
         }
+        for one in self.held.passed(passed):
+            self._since.pop(one, None)
         return unsent
 
     def began(self, row: Row, delivery: Delivery) -> None:
@@ -102,8 +88,15 @@ class Flight:
         self._note(row)
         self.failed.append((row, error))
 
+    def hold(self, row: Row, error: KafkaError, doubts: Doubts) -> None:
+        """This row is refused, and records of it may be written: it stays in the table until that is certain."""
+        self._note(row)
+        self.doubts.pop(row.id, None)
+        self.held.add(HeldRow(row, error, doubts))
+
     def done(self, row: Row) -> None:
         """This row can be deleted: its record was acknowledged, or set aside."""
+        self.held.drop(row.id)
         self._note(row)
         self._taken.add(row.id)
         self.acked[row.id] = row
@@ -116,6 +109,8 @@ class Flight:
         row = self._in_flight.pop(delivery)
         if delivery.outcome is Outcome.ACKED:
             self.acked[row.id] = row
+            if self.held:
+                self.held.followed((delivery.topic, delivery.partition))
         else:
             self._taken.discard(row.id)
             if delivery.outcome is Outcome.UNKNOWN:
@@ -123,7 +118,7 @@ class Flight:
                 doubts = self.doubts.get(row.id)
                 if doubts is None or doubts.row != row:
                     doubts = self.doubts[row.id] = Doubts(row)
-                doubts.add(delivery)
+                doubts.deliveries.append(delivery)
             error = delivery.exception()
             self.failed.append((row, error or KafkaError("the outcome is unknown", outcome=Outcome.UNKNOWN)))
         self._changed()
@@ -156,11 +151,11 @@ class Flight:
     def doubts_of(self, row: Row) -> Doubts | None:
         """The records of a row that may be written. Another row may have had its id."""
         doubts = self.doubts.get(row.id)
-        return doubts if doubts is not None and doubts.row == row else None
+        return doubts if doubts is not None and doubts.row == row and not doubts.are_cleared else None
 
     def keep_only(self, ids: Collection[int]) -> None:
         """Forget the rows that were neither read again nor sent: another relay has deleted them."""
-        kept = self._taken.union(ids)
+        kept = self._taken.union(ids, self.held.here)
         self._since = {one: since for one, since in self._since.items() if one in kept}
 
     # -- looking
@@ -168,7 +163,17 @@ class Flight:
     @property
     def ids(self) -> Collection[int]:
         """The ids that the next read leaves out."""
-        return self._taken
+        return self._taken | self.held.here if self.held else self._taken
+
+    @property
+    def on_their_way(self) -> int:
+        """The number of rows that are sent and not deleted. Those that are held do not count."""
+        return len(self._taken)
+
+    @property
+    def records_in_doubt(self) -> int:
+        """The number of records that may be written, of the rows that are sent again."""
+        return sum(len(each.deliveries) for each in self.doubts.values())
 
     @property
     def is_landed(self) -> bool:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer import Delivery
 from aioproducer.errors import KafkaError, StateError
-from aioproducer.outbox.flight import Doubts, Flight
+from aioproducer.outbox.doubts import search
+from aioproducer.outbox.looking import Looking
 from aioproducer.outbox.rows import Row, record_of, record_without_headers
 from aioproducer.outbox.signals import ended, first_of
 from aioproducer.outbox.verdicts import is_certain, is_of_the_record, is_of_the_time, lacks_its_partition
 from aioproducer.outcome import Outcome
-from aioproducer.records import Resolution
 
 if TYPE_CHECKING:
+    from aioproducer.outbox.doubts import Doubts
+    from aioproducer.outbox.flight import Flight
     from aioproducer.outbox.signals import Signals
     from aioproducer.outbox.store import DeadLetterOutlet, Store
     from aioproducer.producer import Producer
@@ -41,9 +43,16 @@ log: Final = logging.getLogger("aioproducer")
 PAGES: Final = 4
 # Any other exception of a user's object is a failure, after which the relay begins again.
 END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
-# The time of the search for records of unknown outcome, in seconds.
+# At most so many rows are held, by the size of a page: then the next one holds up the outbox.
+PAGES_HELD: Final = 4
+# The time of the search for records of unknown outcome, in seconds, before their rows are sent again.
 SEARCH: Final = 1.0
-# Refused timestamps are logged at this interval, in seconds: each row may have one.
+# Of each row of all pages, so many records whose outcome is unknown: with more of them, rows are sent one at a time, so that
+# only the records of one row become more, however long the brokers do not tell.
+MANY_IN_DOUBT: Final = 5
+# The pause before a row is sent again, in seconds for each of its records in doubt: they become more and more slowly.
+PAUSE_IN_DOUBT: Final = 0.02
+# Refused timestamps, and a row that holds up the outbox, are logged at this interval, in seconds.
 LOG_INTERVAL: Final = 10.0
 
 
@@ -62,13 +71,15 @@ class DeadLetterFailedError(Exception):
 class RelayStoppedError(Exception):
     """The relay cannot go on, for the reason that `error` tells; `by` names the row that cannot be written."""
 
-    def __init__(self, error: KafkaError, row: Row | None = None) -> None:
+    def __init__(self, error: KafkaError, row: Row | None = None, doubt: str = "") -> None:
         super().__init__(error)
         self.error, self.by = error, "its producer"
         if row is not None:
             # The rows of a batch have one error.
             self.error, self.by = copy(error), f"row {row.id}"
             self.error.add_note(f"row {row.id} of the outbox")
+            if doubt:
+                self.error.add_note(f"an earlier record of it may be written: {doubt}")
 
 
 class Backoff:
@@ -122,11 +133,19 @@ class Session:
         # Rows whose timestamp a broker has refused: they are sent with the present time.
         self._untimely: set[int] = set()
         self._logged_at = -math.inf
+        self._logged_hold_up_at = -math.inf
+        self._looking = Looking(flight.held, signals.changed, self._now)
         self._has_begun = False
         self.deleted = 0
 
     async def run(self) -> None:
         """Relay rows until the end of the relay, the loss of the lock, or a failure of the store."""
+        try:
+            await self._work()
+        finally:
+            await self._looking.end()
+
+    async def _work(self) -> None:
         await self._landed()
         self._flight.begin()
         self._has_begun = True
@@ -140,6 +159,7 @@ class Session:
             has_more = await self._send_page() if had_room else False
             if not has_more or len(self._flight.acked) >= self._batch:
                 await self.delete_acked()
+            await self._end_held()
             has_work = has_more or self._flight.failed or (not had_room and self._has_room)
             if not has_work and not self._signals.stopping:
                 await self._wait()
@@ -148,15 +168,22 @@ class Session:
 
     @property
     def _has_room(self) -> bool:
-        limit = self._batch * PAGES if self._singly_until is None else 1
-        return len(self._flight.ids) < limit
+        return self._flight.on_their_way < (1 if self._is_single else self._batch * PAGES)
+
+    @property
+    def _is_single(self) -> bool:
+        """Whether one row is sent at a time."""
+        return (
+            self._singly_until is not None
+            or self._flight.records_in_doubt >= MANY_IN_DOUBT * self._batch * PAGES
+        )
 
     # -- sending
 
     async def _send_page(self) -> bool:
         """Send the next rows; whether there may be more of them."""
-        limit = self._batch if self._singly_until is None else 1
-        is_first = not self._flight.ids
+        limit = 1 if self._is_single else self._batch
+        is_first = not self._flight.on_their_way
         rows = await self._store.read(limit, self._flight.ids)
         if is_first:
             self._flight.keep_only([row.id for row in rows])
@@ -236,9 +263,10 @@ class Session:
     # -- waiting
 
     async def _wait(self) -> None:
-        """Wait for an outcome, for the end, or for new rows where there is room for them."""
+        """Wait for an outcome, for the end, for the time of a search, or for new rows where there is room for them."""
         new_rows = (self._store.wait(self._poll),) if self._has_room else ()
-        await first_of(*new_rows, self._signals.next_change(), timeout=self._poll)
+        timeout = min(self._poll, max(0.0, self._looking.due - self._now()))
+        await first_of(*new_rows, self._signals.next_change(), timeout=timeout)
 
     async def _landed(self) -> None:
         """Wait until each sent record has its outcome."""
@@ -294,7 +322,7 @@ class Session:
             return failed
         doubts = self._flight.doubts
         # Those of rows that another program has deleted meanwhile are forgotten.
-        found = await self._with_lock(_found([doubts[one] for one in in_doubt if one in doubts]))
+        found = await self._with_lock(search([doubts[one] for one in in_doubt if one in doubts], SEARCH))
         for row, _ in failed:
             if row.id in found:
                 self._flight.done(row)
@@ -329,35 +357,67 @@ class Session:
             )
 
     async def _set_aside(self, row: Row, error: KafkaError) -> bool:
-        """Set a row aside; False if that may be wrong, because an earlier record of it may be written."""
+        """Set a row aside, or hold it, because an earlier record of it may be written; False if it holds up the others."""
         doubts = self._flight.doubts_of(row)
-        found = set() if doubts is None else await self._with_lock(_found([doubts]))
-        if found:
+        if doubts is not None and self._can_hold:
+            self._flight.hold(row, error, doubts)
+            return True
+        if doubts is not None and row.id in await self._with_lock(search([doubts], SEARCH)):
             # The leader answers now: a letter would be a copy of the record.
             self._flight.done(row)
             await self.delete_acked()
             return True
+        doubts = self._flight.doubts_of(row)
         if self._dead_letters is None:
-            raise RelayStoppedError(error, row) from error
-        if doubts is not None and not doubts.are_cleared:
-            log.warning(
-                "outbox: row %d is refused, but an earlier record of it may be written, and its partition does not tell"
-                " (READ for the topic is required): no dead letter is written",
-                row.id,
-            )
+            raise RelayStoppedError(error, row, "" if doubts is None else doubts.reason) from error
+        if doubts is not None:
+            self._log_hold_up(row, doubts)
             return False
+        await self._write_letter(self._dead_letters, row, error)
+        return True
+
+    @property
+    def _can_hold(self) -> bool:
+        # Without idempotence, the request of an earlier record may be taken behind later ones.
+        return (
+            self._dead_letters is not None
+            and self._producer.config.enable_idempotence
+            and len(self._flight.held) < self._batch * PAGES_HELD
+        )
+
+    def _log_hold_up(self, row: Row, doubts: Doubts) -> None:
+        if self._now() >= self._logged_hold_up_at + LOG_INTERVAL:
+            self._logged_hold_up_at = self._now()
+            log.warning(
+                "outbox: row %d is refused, and holds up the outbox: an earlier record of it may be written, and %s: %s",
+                row.id,
+                f"{len(self._flight.held)} rows are held" if self._flight.held else "it cannot be held",
+                doubts.reason,
+            )
+
+    async def _write_letter(self, letters: DeadLetterOutlet, row: Row, error: KafkaError) -> None:
         try:
             record = record_of(row)
         except KafkaError:
             record = record_without_headers(row)
-        await self._with_lock(_put(self._dead_letters, record, error))
+        await self._with_lock(_put(letters, record, error))
         self._flight.done(row)
         await self.delete_acked()
-        return True
+
+    async def _end_held(self) -> None:
+        """Search for the records of held rows now and then, and end those of which the log tells."""
+        self._looking.go_on()
+        for each in self._flight.held.decided:
+            await self._check_lock()
+            if each.outcome is Outcome.ACKED:
+                self._flight.done(each.row)
+                await self.delete_acked()
+            elif self._dead_letters is not None:
+                await self._write_letter(self._dead_letters, each.row, each.error)
 
     async def _back_off(self, failed: list[tuple[Row, KafkaError]]) -> None:
-        pause = self._backoff.next()
         row, error = failed[0]
+        pause = max(self._backoff.next(), self._pause_in_doubt(row))
         log.warning(
             "outbox: %d rows were not acknowledged, from row %d on; sent again in %.3g s: %s",
             len(failed),
@@ -370,25 +430,13 @@ class Session:
             await self._signals.pause(min(until - self._now(), self._poll))
             await self._check_lock()
 
+    def _pause_in_doubt(self, row: Row) -> float:
+        doubts = self._flight.doubts_of(row)
+        return 0.0 if doubts is None else PAUSE_IN_DOUBT * (len(doubts.deliveries) - MANY_IN_DOUBT)
+
 
 async def _until(task: asyncio.Task[Any]) -> None:
     await asyncio.wait([task])
-
-
-async def _found(in_doubt: Sequence[Doubts]) -> set[int]:
-    """The ids of the rows of which a record is in the log of its partition. Records that are not written are forgotten."""
-    searched = [(each, delivery) for each in in_doubt for delivery in each.deliveries]
-    searches = (delivery.resolve_unknown(SEARCH) for _, delivery in searched)
-    resolutions = await asyncio.gather(*searches, return_exceptions=True)
-    found = set()
-    for (doubts, delivery), resolution in zip(searched, resolutions, strict=True):
-        if not isinstance(resolution, Resolution):
-            continue
-        if resolution.outcome is Outcome.ACKED:
-            found.add(doubts.row.id)
-        elif resolution.outcome is Outcome.NOT_WRITTEN:
-            doubts.deliveries.remove(delivery)
-    return found
 
 
 async def _put(letters: DeadLetterOutlet, record: Record[Any, Any], error: KafkaError) -> None:

@@ -9,16 +9,17 @@ from tests.mutants.mutant import Kind
 _RELAY: Final = "tests/outbox/test_relay.py"
 _POSTGRES: Final = "tests/kafka/outbox/test_real_postgres.py"
 _SQLITE: Final = "tests/outbox/test_sqlite.py"
+_HELD: Final = "tests/simulation/outbox/test_held_rows.py"
 
 _mutant = Kind("outbox")
 
 OUTBOX: Final = (
     _mutant(
-        "every-record-in-doubt-remembered",
-        "outbox/flight.py",
-        "        if len(self.deliveries) >= MOST_IN_DOUBT:\n",
-        "        if False:\n",
-        "While the brokers answer nothing that tells an outcome, the memory of the relay grows by each record.",
+        "all-rows-in-doubt-are-sent-again",
+        "outbox/session.py",
+        "self._flight.records_in_doubt >= MANY_IN_DOUBT * self._batch * PAGES",
+        "False",
+        "While the brokers answer nothing that tells an outcome, the memory of the relay grows by each record of all rows.",
         f"{_RELAY}::test_brokers_that_never_tell_an_outcome",
     ),
     _mutant(
@@ -32,18 +33,74 @@ OUTBOX: Final = (
     _mutant(
         "first-doubt-is-forgotten",
         "outbox/flight.py",
-        "            del self.deliveries[1]\n",
-        "            del self.deliveries[0]\n",
+        "                doubts.deliveries.append(delivery)\n",
+        "                doubts.deliveries[:] = [*doubts.deliveries[-4:], delivery]\n",
         "A row whose first record is in the log becomes a dead letter as well, after five more of unknown outcome.",
         f"{_RELAY}::test_a_record_that_is_found_after_many_doubts",
     ),
     _mutant(
         "letter-of-a-row-in-doubt",
-        "outbox/session.py",
-        "        if doubts is not None and not doubts.are_cleared:\n",
-        "        if False:\n",
+        "outbox/held.py",
+        "        elif self.doubts.are_cleared:\n",
+        "        elif True:\n",
         "Without READ for the topic, a row that is in the log becomes a dead letter which says that it is not written.",
         f"{_RELAY}::test_a_row_whose_record_may_be_written_is_not_set_aside",
+    ),
+    _mutant(
+        "row-in-doubt-holds-up-the-outbox",
+        "outbox/session.py",
+        "        if doubts is not None and self._can_hold:\n",
+        "        if False:\n",
+        "A row whose request was lost and that is then refused: the proof is a later record, which waits for the proof.",
+        f"{_HELD}::test_rows_around_it",
+    ),
+    _mutant(
+        "held-without-idempotence",
+        "outbox/session.py",
+        "            and self._producer.config.enable_idempotence\n",
+        "",
+        "Without idempotence a leader takes a request that was on its way behind later rows.",
+        f"{_HELD}::test_without_idempotence",
+    ),
+    _mutant(
+        "held-without-a-limit",
+        "outbox/session.py",
+        "            and len(self._flight.held) < self._batch * PAGES_HELD\n",
+        "",
+        "Each row of a topic without READ that is refused stays in the memory of the relay.",
+        f"{_HELD}::test_more_rows_than_are_held",
+    ),
+    _mutant(
+        "held-row-is-sent-by-the-next-session",
+        "outbox/flight.py",
+        "            elif self.held.is_same(row):\n                self._note(row)\n",
+        "",
+        "A lock that is lost for a moment: the row that is held is sent again, behind later rows, and may be written twice.",
+        f"{_HELD}::test_a_held_row_outlives_the_session",
+    ),
+    _mutant(
+        "another-row-with-the-id-of-a-held-one",
+        "outbox/held.py",
+        "        if held.row != row:\n            self.drop(row.id)\n            return False\n",
+        "",
+        "A failover of the database gives the id of a held row to another one, which is never sent.",
+        f"{_HELD}::test_a_row_that_is_gone",
+    ),
+    _mutant(
+        "held-row-that-is-gone",
+        "outbox/flight.py",
+        "        for one in self.held.passed(passed):\n            self._since.pop(one, None)\n",
+        "",
+        "A person deletes the row that is held, as the log says: the relay goes on to count and to search it.",
+        f"{_HELD}::test_a_row_that_is_gone",
+    ),
+    _mutant(
+        "held-rows-are-ended-unread",
+        "outbox/looking.py",
+        "            self._held.read_again(due)\n",
+        "",
+        "A row that another program has deleted becomes a dead letter, and another one with its id is deleted.",
+        f"{_HELD}::test_a_row_that_is_gone",
     ),
     _mutant(
         "unknown-row-is-deleted",
@@ -88,16 +145,16 @@ OUTBOX: Final = (
     _mutant(
         "letter-of-a-row-that-was-written",
         "outbox/session.py",
-        "        if found:\n",
-        "        if False:\n",
+        "            if each.outcome is Outcome.ACKED:\n",
+        "            if False:\n",
         "A record that was written before its broker refused larger ones is among the dead letters, too.",
         f"{_RELAY}::test_a_record_that_is_found_later_is_not_set_aside",
     ),
     _mutant(
         "row-is-deleted-that-was-not-found",
-        "outbox/session.py",
-        "        if resolution.outcome is Outcome.ACKED:\n",
-        "        if True:\n",
+        "outbox/doubts.py",
+        "        elif resolution.outcome is Outcome.ACKED:\n",
+        "        elif True:\n",
         "No answer came, the record is not in the log, and its row is deleted.",
         f"{_RELAY}::test_an_unknown_outcome_is_sent_again_with_the_same_id",
     ),
