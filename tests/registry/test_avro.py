@@ -11,7 +11,7 @@ import io
 import ipaddress
 import uuid
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -320,18 +320,60 @@ async def test_the_items_of_an_iterator_are_checked(kind: Any, embedded: Embedde
                 serializer.serialize("t", None, {"items": items})
 
 
+READERS: dict[str, tuple[Callable[[Any, Any], Any], list[Any], Any]] = {
+    "long": (lambda data, schema: sum(data), [1, 2], 3),
+    "array": (lambda data, schema: sorted(data), [3, 1], [1, 3]),
+    "bytes": (lambda data, schema: b",".join(data), [b"a", b"b"], b"a,b"),
+    "string": (lambda data, schema: ",".join(data), ["a", "b"], "a,b"),
+}
+
+
+@pytest.mark.parametrize("base", READERS)
+@pytest.mark.parametrize("items", [iter, Readings, SizedReadings, deque])
 async def test_an_iterator_for_a_function_of_the_program(
-    embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+    base: str, items: Any, embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is called for the check and for the bytes: it gets a list each time."""
-    total = {"type": "long", "logicalType": "total"}
-    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "long-total", lambda data, schema: sum(data))
-    fields = [{"name": "n", "type": total}, {"name": "either", "type": ["null", total, "boolean"]}]
-    schema = {"type": "record", "name": "Totals", "fields": fields}
+    """It is called for the check, for the choice of a type and for the bytes: it gets a list each time."""
+    write, given_items, read = READERS[base]
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, f"{base}-read", write)
+    kind = {"type": base, "items": "long", "logicalType": "read"}
+    schema = {
+        "type": "record",
+        "name": "Reads",
+        "fields": [
+            {"name": "alone", "type": kind},
+            {"name": "optional", "type": ["null", kind]},
+            {"name": "either", "type": ["null", kind, "boolean"]},
+            {"name": "many", "type": {"type": "map", "values": kind}},
+        ],
+    }
     async with Registry(embedded.url) as registry:
         serializer: AvroSerializer[Any] = AvroSerializer(registry, schema)
-        data = await written(serializer, {"n": iter([1, 2]), "either": iter([3])})
-        assert read_by_fastavro(schema, data) == [{"n": 3, "either": 3}]
+        names = ("alone", "optional", "either")
+        data = await written(
+            serializer, {**{name: items(given_items) for name in names}, "many": {"a": items(given_items)}}
+        )
+        assert read_by_fastavro(schema, data) == [{**dict.fromkeys(names, read), "many": {"a": read}}]
+
+
+async def test_iterables_that_a_function_of_the_program_takes(
+    embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Networks are iterables, and so are models of pydantic: no lists are made of them."""
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "string-net", lambda data, schema: str(data))
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "string-home", lambda data, schema: data.street)
+    for logical, value, read in (
+        ("net", ipaddress.ip_network("10.0.0.0/8"), "10.0.0.0/8"),
+        ("home", ModelHome(street="Elm"), "Elm"),
+    ):
+        kind = {"type": "string", "logicalType": logical}
+        for number, union in enumerate((kind, ["null", kind], ["null", kind, "boolean"])):
+            async with Registry(embedded.url) as registry:
+                schema = record_of("R", union)
+                serializer: AvroSerializer[Any] = AvroSerializer(
+                    registry, schema, subject=lambda *_, name=f"{logical}{number}": name
+                )
+                assert read_by_fastavro(schema, await written(serializer, {"f": value})) == [{"f": read}]
 
 
 async def test_an_iterable_without_an_end(embedded: EmbeddedRegistry) -> None:
@@ -490,6 +532,9 @@ MADE: list[tuple[Any, Any]] = [
     ({"type": "map", "values": "long", "logicalType": "kept"}, {"a": 3.7}),
     ({**record_of("M", "long"), "logicalType": "kept"}, {"f": 3.7}),
     ({"type": "long", "logicalType": "timestamp-nanos"}, 3.7),
+    # Of classes that only the function takes, and of those that the type below would take.
+    (["null", "boolean", {"type": "long", "logicalType": "parsed"}], "3.7"),
+    (["null", "boolean", {"type": "long", "logicalType": "parsed"}], 3),
 ]
 
 
@@ -500,6 +545,9 @@ async def test_what_a_logical_type_of_the_program_makes(
     """A value that is still none of the type below is refused. 3.7 was written as 3, and None as False."""
     for name in ("long", "array", "map", "record"):
         monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, f"{name}-kept", lambda data, schema: data)
+    monkeypatch.setitem(
+        fastavro.write.LOGICAL_WRITERS, "long-parsed", lambda data, schema: decimal.Decimal("3.7")
+    )
     async with Registry(embedded.url) as registry:
         serializer: AvroSerializer[Any] = AvroSerializer(registry, record_of("R", kind))
         await serializer.warm("t")

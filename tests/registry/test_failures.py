@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from fastavro.write import LOGICAL_WRITERS
 from google.protobuf import struct_pb2, timestamp_pb2
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
@@ -221,6 +222,46 @@ def test_the_class_of_an_error_of_json() -> None:
     with pytest.raises(ValueError, match="does not fit its JSON schema") as caught:
         encode([])
     assert type(caught.value).__name__ == "DoesNotFitError"
+
+
+class MailError(Exception):
+    """An error of a program."""
+
+
+def _mail(data: Any, schema: Any) -> Any:
+    raise MailError(f"{data} is no address")
+
+
+@pytest.mark.parametrize("base", ["string", "long", "enum"])
+@pytest.mark.parametrize("value", [SECRET, "2026-01-02", 789012])
+def test_an_error_of_a_function_of_the_program(
+    base: str, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its class may be one of the program, and it may have the value in its text."""
+    monkeypatch.setitem(LOGICAL_WRITERS, f"{base}-mail", _mail)
+    mail = {"type": base, "name": "E", "symbols": ["A"], "logicalType": "mail"}
+    date = {"type": "int", "logicalType": "date"}
+    for kind in (
+        mail,
+        ["null", mail],
+        ["null", "boolean", mail],
+        [date, mail],
+        [mail, "double", "string"],
+        [_record("A", at=mail), _record("B", at=date)],
+    ):
+        schema = _record("R", v=kind)
+        serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+        encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+        for each in (value, (base, value), ("E", value), {"at": value}):
+            try:
+                encode({"v": each})
+            except (TypeError, ValueError) as error:
+                texts = [*texts_of(error)]
+                assert "on field v" in texts[0]
+                assert not any(str(value) in text for text in texts)
+            else:
+                # It fits another type of the union.
+                assert isinstance(kind, list)
 
 
 async def test_a_dead_letter(embedded: EmbeddedRegistry) -> None:

@@ -14,7 +14,7 @@ import json
 import math
 import uuid
 import weakref
-from collections import deque
+from collections import UserString, deque
 from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple, Optional, Union
 
@@ -60,6 +60,10 @@ def record(kind: Any, name: str = "R", **more: Any) -> Any:
     return {"type": "record", "name": name, "fields": [{"name": "f", "type": kind, **more}]}
 
 
+class Reading(float):
+    """A number of a class of a library, as numpy has them."""
+
+
 def _id(value: Any) -> str:
     return "view" if isinstance(value, memoryview) else str(value)
 
@@ -78,6 +82,12 @@ WRONG = [
     ("float", -1e300),
     ("double", "1.5"),
     ("double", b"1.5"),
+    ("double", UserString("1.5")),
+    ("double", decimal.Decimal("1e400")),
+    ("double", decimal.Decimal("-1e400")),
+    ("double", 10**400),
+    ("float", UserString("1.5")),
+    ("float", 10**400),
     ("float", "nan"),
     ("null", 5),
     ("bytes", EVERY_SECOND),
@@ -122,6 +132,12 @@ RIGHT = [
     ("long", decimal.Decimal(4), 4),
     ("int", -(2**31), -(2**31)),
     ("float", math.inf, math.inf),
+    ("double", 2, 2.0),
+    ("double", True, 1.0),
+    ("double", decimal.Decimal("1.5"), 1.5),
+    ("double", decimal.Decimal("Infinity"), math.inf),
+    ("double", Reading(1.5), 1.5),
+    (["null", "double"], Reading(1.5), 1.5),
     ("bytes", memoryview(b"abc"), b"abc"),
     (TEXTS, ("a", "b"), ["a", "b"]),
     (TEXTS, {"a"}, ["a"]),
@@ -727,6 +743,8 @@ def measures() -> Any:
     message = add_message(file, "Measure")
     add_field(message, "f", field.TYPE_FLOAT)
     add_field(message, "fs", field.TYPE_FLOAT, repeated=True)
+    add_field(message, "d", field.TYPE_DOUBLE)
+    add_field(message, "ds", field.TYPE_DOUBLE, repeated=True)
     add_field(message, "b", field.TYPE_BOOL)
     add_field(message, "n", field.TYPE_INT32, repeated=True)
     for name, kind in (
@@ -753,6 +771,12 @@ CHANGED = [
     {"fs": [1.0, -1e39]},
     {"fs": (1e39,)},
     {"fs": array.array("d", [1e39])},
+    {"f": 10**400},
+    {"f": UserString("1.5")},
+    {"d": UserString("1.5")},
+    {"d": decimal.Decimal("1e400")},
+    {"ds": [1.0, decimal.Decimal("-1e400")]},
+    {"d": 10**400},
     {"b": 3},
     {"b": -1},
     {"n": bytearray(b"ab")},
@@ -764,6 +788,9 @@ CHANGED = [
     {"wrapped": {"value": 1e39}},
     {"by": {True: 1e39}},
     {"by": {3: 1.0}},
+    {"by": [(True, 1.0)]},
+    {"by": iter([(True, 1e39)])},
+    {"by": "ab"},
     {"in": [{}, {"b": 3}]},
 ]
 
@@ -783,6 +810,8 @@ async def test_fields_of_other_classes(embedded: EmbeddedRegistry) -> None:
     right = {
         "f": decimal.Decimal("1.5"),
         "fs": [math.inf, 3.4e38, 2],
+        "d": decimal.Decimal("1e300"),
+        "ds": [-math.inf, 1e300, 2, Reading(1.5)],
         "b": 1,
         "n": (1, 2),
         "list": ["ab", 1.0],

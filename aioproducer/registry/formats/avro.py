@@ -91,7 +91,7 @@ def _encode_of(
     names = schema.records_of_unions()
     plain = Plain(json=False, names=names)
     convert, spared = conversion(to_dict, plain)
-    root, check = schema.root, check_of(schema, strict=strict)
+    root, check = schema.root, check_of(schema, plain, strict=strict)
     write: Any = partial(schemaless_writer, strict=True) if strict else schemaless_writer
 
     def encode(data: Any) -> bytes:

@@ -5,7 +5,7 @@ Only the types that have such values are looked at: most fields of most records 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from aioproducer.registry.formats.avro_rules import (
@@ -18,7 +18,7 @@ from aioproducer.registry.formats.avro_rules import (
 )
 from aioproducer.registry.formats.avro_schemas import AvroSchema
 from aioproducer.registry.formats.avro_unions import Branch, rule_of_union
-from aioproducer.registry.formats.to_dict import is_read_once
+from aioproducer.registry.formats.to_dict import Plain, is_read_once
 
 __all__ = ["check_of"]
 
@@ -26,9 +26,12 @@ _NO_ITEMS: Final = (str, bytes, bytearray, memoryview, Mapping)
 _RECORDS: Final = {"record", "error"}
 
 
-def check_of(schema: AvroSchema, *, strict: bool) -> Check | None:
-    """The check of values of a schema; None if there is nothing to check. `strict`: as they are written."""
-    rule = _Rules(schema, strict=strict).of(schema.root)
+def check_of(schema: AvroSchema, plain: Plain, *, strict: bool) -> Check | None:
+    """The check of values of a schema; None if there is nothing to check. `strict`: as they are written.
+
+    `plain` converts what is refused first: functions of the program get nothing that it has to read.
+    """
+    rule = _Rules(schema, plain, strict=strict).of(schema.root)
     if rule is None:
         return None
     return rule.check if rule.looks_at_all else _single(rule)
@@ -37,8 +40,9 @@ def check_of(schema: AvroSchema, *, strict: bool) -> Check | None:
 class _Rules:
     """The rules of the types of a schema."""
 
-    def __init__(self, schema: AvroSchema, *, strict: bool) -> None:
+    def __init__(self, schema: AvroSchema, plain: Plain, *, strict: bool) -> None:
         self._schema = schema
+        self._plain = plain
         self._strict = strict
         self._made: dict[str, Rule | None] = {}
 
@@ -50,7 +54,7 @@ class _Rules:
             schema = self._schema.named[schema]
         kind = schema["type"] if isinstance(schema, dict) else schema
         rule = self._of_kind(kind, schema)
-        return rule_of_custom(kind, schema, rule) if rule is not None and is_custom(kind, schema) else rule
+        return rule_of_custom(kind, schema, rule, self._plain) if is_custom(kind, schema) else rule
 
     def _of_kind(self, kind: str, schema: Any) -> Rule | None:
         if kind in _RECORDS:
@@ -65,7 +69,7 @@ class _Rules:
         if name in self._made:
             return self._made[name]
         fields: list[tuple[str, Rule]] = []
-        usual: list[tuple[str, type]] = []
+        usual: list[tuple[str, Collection[type]]] = []
         others: list[tuple[str, Rule]] = []
         # A record may have itself in it.
         self._made[name] = Rule(_record(fields, usual, others))
@@ -86,21 +90,23 @@ class _Rules:
         others = [each for each in schema if each != "null"]
         if len(others) == 1:
             rule = self.of(others[0])
-            return None if rule is None else Rule(_optional(rule), type(None))
+            return None if rule is None else Rule(_optional(rule), {type(None)})
         branches = [Branch.of(each, self._schema, self.of(each)) for each in schema]
-        return rule_of_union(branches, strict=self._strict)
+        return rule_of_union(branches, self._plain, strict=self._strict)
 
 
 def _single(rule: Rule) -> Check:
     def check(data: Any) -> None:
-        if type(data) is not rule.fits:
+        if type(data) not in rule.fits:
             rule.check(data)
 
     return check
 
 
 def _record(
-    fields: list[tuple[str, Rule]], usual: list[tuple[str, type]], others: list[tuple[str, Rule]]
+    fields: list[tuple[str, Rule]],
+    usual: list[tuple[str, Collection[type]]],
+    others: list[tuple[str, Rule]],
 ) -> Check:
     """The check of a record: of the fields whose values have usual classes, and of others. `fields` has both."""
 
@@ -109,7 +115,7 @@ def _record(
         if type(data) is dict:
             try:
                 for name, fits in usual:
-                    if type(data[name]) is not fits:
+                    if type(data[name]) not in fits:
                         break
                 else:
                     if others:
@@ -128,7 +134,7 @@ def _check_fields(data: Any, fields: list[tuple[str, Rule]]) -> None:
         raise TypeError(f"an object with fields is required, not {type(data).__name__}")
     for name, rule in fields:
         value = get(name)
-        if type(value) is rule.fits or (value is None and name not in data):
+        if type(value) in rule.fits or (value is None and name not in data):
             # Fits, or its default is written, or it is missed.
             continue
         try:
@@ -146,7 +152,7 @@ def _array(rule: Rule | None) -> Check:
         if rule is not None:
             fits, inner = rule.fits, rule.check
             for each in data:
-                if type(each) is not fits:
+                if type(each) not in fits:
                     inner(each)
 
     return check
@@ -159,7 +165,7 @@ def _map(rule: Rule | None) -> Check:
         if rule is not None:
             fits, inner = rule.fits, rule.check
             for each in data.values():
-                if type(each) is not fits:
+                if type(each) not in fits:
                     inner(each)
 
     return check
@@ -170,7 +176,7 @@ def _optional(rule: Rule) -> Check:
         if isinstance(data, tuple) and len(data) == 2:
             # The name of the type, and the value.
             data = data[1]
-        if data is not None and type(data) is not rule.fits:
+        if data is not None and type(data) not in rule.fits:
             rule.check(data)
 
     return check

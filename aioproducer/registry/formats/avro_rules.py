@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import numbers
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeAlias
 
 import attrs
 from fastavro.write import LOGICAL_WRITERS
 
 from aioproducer.errors import ConfigurationError
-from aioproducer.registry.formats.floats import is_rounded_to_infinity
+from aioproducer.registry.formats.by_class import ByClass
+from aioproducer.registry.formats.floats import is_rounded_to_infinity, is_text
+from aioproducer.registry.formats.to_dict import Plain
 
 __all__ = ["PRIMITIVES", "Check", "Rule", "is_custom", "rule_of", "rule_of_custom"]
 
@@ -24,26 +27,20 @@ PRIMITIVES: Final = {"null", "boolean", "int", "long", "float", "double", "bytes
 
 _MOST: Final = (1 << 31) - 1
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-# fastavro reads numbers out of them.
-_TEXTS: Final = (str, bytes, bytearray, memoryview)
 _MIDNIGHT: Final = datetime.time()
-
-
-class _Any:
-    """Stands for no class of values: each is looked at."""
 
 
 @attrs.frozen
 class Rule:
-    """The check of a type: values of the class `fits` need none."""
+    """The check of a type: values of the classes `fits` need none."""
 
     check: Check
-    fits: type = _Any
+    fits: Collection[type] = ()
 
     @property
     def looks_at_all(self) -> bool:
         """True if the values of each class are looked at."""
-        return self.fits is _Any
+        return not self.fits
 
 
 def is_custom(kind: str, schema: Any) -> bool:
@@ -53,13 +50,13 @@ def is_custom(kind: str, schema: Any) -> bool:
     return not is_known and f"{kind}-{logical}" in LOGICAL_WRITERS
 
 
-def rule_of_custom(kind: str, schema: Any, rule: Rule) -> Rule:
+def rule_of_custom(kind: str, schema: Any, rule: Rule | None, plain: Plain) -> Rule:
     """The rule of a logical type of the program: what its function makes is looked at as a value of the type below it."""
-    name, fits, check_made = f"{kind}-{schema['logicalType']}", rule.fits, rule.check
+    name = f"{kind}-{schema['logicalType']}"
 
     def check(data: Any) -> None:
-        if isinstance(data, Iterator):
-            # It becomes a list: the function is called again for the bytes.
+        if plain.reads(data):
+            # The function is called again for the bytes.
             raise TypeError(f"a list is required, not {type(data).__name__}")
         kind: type[Exception] | None = None
         try:
@@ -70,8 +67,8 @@ def rule_of_custom(kind: str, schema: Any, rule: Rule) -> Rule:
             raise kind(
                 f"this {type(data).__name__} does not fit the type {schema['type']} with {schema['logicalType']}"
             )
-        if type(made) is not fits:
-            check_made(made)
+        if rule is not None and type(made) not in rule.fits:
+            rule.check(made)
 
     return Rule(check)
 
@@ -112,20 +109,23 @@ def _int(data: Any) -> None:
 
 
 def _double(data: Any) -> None:
-    if isinstance(data, _TEXTS):
-        raise TypeError(f"this {type(data).__name__} does not fit the type double")
+    if isinstance(data, float | numbers.Integral):
+        # numpy has such classes: as fast as Python's own from now on.
+        _DOUBLES.remember(type(data), True)
+    elif _is_too_large(data, "double", 64):
+        raise ValueError("a double has 64 bits, and this number is too large")
 
 
 def _float(data: Any) -> None:
-    if isinstance(data, _TEXTS):
-        raise TypeError(f"this {type(data).__name__} does not fit the type float")
-    try:
-        is_too_large = is_rounded_to_infinity(data)
-    except (TypeError, ValueError):
-        # Nothing that fastavro takes.
-        return
-    if is_too_large:
+    if _is_too_large(data, "float", 32):
         raise ValueError("a float has 32 bits, and this number is too large; the type double has 64")
+
+
+def _is_too_large(data: Any, kind: str, bits: int) -> bool:
+    if is_text(data):
+        # fastavro reads numbers out of them.
+        raise TypeError(f"this {type(data).__name__} does not fit the type {kind}")
+    return is_rounded_to_infinity(data, bits)
 
 
 def _bytes(data: Any) -> None:
@@ -199,23 +199,25 @@ def _uuid(data: Any) -> None:
         uuid.UUID(data)
 
 
+# An int that is too large is refused by fastavro.
+_DOUBLES: Final = ByClass({float: True, int: True})
 _PRIMITIVE: Final = {
-    "null": Rule(_null, type(None)),
-    "boolean": Rule(_boolean, bool),
+    "null": Rule(_null, {type(None)}),
+    "boolean": Rule(_boolean, {bool}),
     "int": Rule(_int),
-    "long": Rule(_long, int),
+    "long": Rule(_long, {int}),
     "float": Rule(_float),
-    "double": Rule(_double, float),
-    "bytes": Rule(_bytes, bytes),
-    "fixed": Rule(_bytes, bytes),
+    "double": Rule(_double, _DOUBLES),
+    "bytes": Rule(_bytes, {bytes}),
+    "fixed": Rule(_bytes, {bytes}),
 }
 _LOGICAL: Final[dict[tuple[str, str], Rule]] = {
-    ("int", "date"): Rule(_date, datetime.date),
+    ("int", "date"): Rule(_date, {datetime.date}),
     ("int", "time-millis"): Rule(_time_of(86_400_000)),
     ("long", "time-micros"): Rule(_time_of(86_400_000_000)),
-    ("string", "uuid"): Rule(_uuid, uuid.UUID),
-    ("long", "timestamp-millis"): Rule(_moment, datetime.datetime),
-    ("long", "timestamp-micros"): Rule(_moment, datetime.datetime),
+    ("string", "uuid"): Rule(_uuid, {uuid.UUID}),
+    ("long", "timestamp-millis"): Rule(_moment, {datetime.datetime}),
+    ("long", "timestamp-micros"): Rule(_moment, {datetime.datetime}),
     ("long", "local-timestamp-millis"): Rule(_local_moment),
     ("long", "local-timestamp-micros"): Rule(_local_moment),
 }

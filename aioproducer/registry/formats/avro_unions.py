@@ -12,7 +12,7 @@ import decimal
 import numbers
 import struct
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -20,9 +20,10 @@ import attrs
 from fastavro.validation import ValidationError, validate
 
 from aioproducer.registry.formats.avro_losses import ATOMS, Places, may_lose
-from aioproducer.registry.formats.avro_rules import Rule
+from aioproducer.registry.formats.avro_rules import Rule, is_custom
 from aioproducer.registry.formats.avro_schemas import AvroSchema
 from aioproducer.registry.formats.pydantic_classes import Named, Unnamed
+from aioproducer.registry.formats.to_dict import Plain
 
 __all__ = ["Branch", "rule_of_union"]
 
@@ -92,6 +93,8 @@ class Branch:
     is_deep: bool
     """Whether the values of a mapping may be mappings of which a part is left out."""
     whole: AvroSchema
+    is_custom: bool = False
+    """Whether a function of the program makes its values, of values of any class."""
 
     @classmethod
     def of(cls, schema: Any, whole: AvroSchema, rule: Rule | None) -> Branch:
@@ -113,6 +116,7 @@ class Branch:
             any(may_lose(each["type"], whole.named) for each in fields)
             or may_lose(described.get("values"), whole.named),
             whole,
+            is_custom(kind, found),
         )
 
     def may_lose(self, data: Mapping[Any, Any]) -> bool:
@@ -130,7 +134,7 @@ class Branch:
 
     def check(self, data: Any) -> None:
         """Check a value that is written with this type."""
-        if self.rule is not None and type(data) is not self.rule.fits:
+        if self.rule is not None and type(data) not in self.rule.fits:
             self.rule.check(data)
 
 
@@ -180,7 +184,7 @@ class _Shapes:
         return found
 
 
-def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
+def rule_of_union(branches: Sequence[Branch], plain: Plain, *, strict: bool) -> Rule:
     """The rule of a union. `strict`: a record has all fields of its type, and no others."""
     taking = {kind: tuple(_taking(branches, types)) for kind, types in _TAKEN_BY.items()}
     harmless = {kind for kind, possible in taking.items() if _is_harmless(kind, possible)}
@@ -206,9 +210,9 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
                 return
             possible, take = shape.possible, shape.take
         else:
-            possible = taking[kind] if kind in taking else _of_others(branches, taking[dict], data)
+            possible = taking[kind] if kind in taking else _of_others(branches, taking[dict], data, plain)
         # Where one is left, fastavro takes that or none.
-        taken = possible[0] if len(possible) == 1 else _tried(take, possible, data, strict=strict)
+        taken = possible[0] if len(possible) == 1 else take(possible, data, strict=strict)
         if taken is None:
             # fastavro refuses it.
             return
@@ -218,19 +222,21 @@ def rule_of_union(branches: Sequence[Branch], *, strict: bool) -> Rule:
                 f"the type {taken.type} of the union would change this {kind.__name__}, and {better.type} holds it: "
                 f"give a tuple of the name and the value, ({better.name!r}, ...)"
             )
-        if taken.type in _OF_MAPPINGS and isinstance(data, Mapping):
+        if taken.type in _OF_MAPPINGS and not taken.is_custom and isinstance(data, Mapping):
             _check_mapping(taken, taking[dict], data, strict=strict)
         taken.check(data)
 
     return Rule(check)
 
 
-def _of_others(branches: Sequence[Branch], of_mappings: Sequence[Branch], data: Any) -> Sequence[Branch]:
+def _of_others(
+    branches: Sequence[Branch], of_mappings: Sequence[Branch], data: Any, plain: Plain
+) -> Sequence[Branch]:
     """The types that may take a value of another class."""
     if isinstance(data, dict):
         return _left(of_mappings, data)
-    if isinstance(data, Iterator):
-        # It becomes a list: a function of the program would read it for the choice of the type.
+    if plain.reads(data):
+        # A function of the program would read it for the choice of the type.
         raise TypeError(f"a list is required, not {type(data).__name__}")
     return branches
 
@@ -246,11 +252,13 @@ def _is_required(field: Any) -> bool:
 
 
 def _taking(branches: Sequence[Branch], types: Sequence[str]) -> Sequence[Branch]:
-    return [each for each in branches if each.type in types or each.type == "union"]
+    return [each for each in branches if each.type in types or each.type == "union" or each.is_custom]
 
 
 def _is_harmless(kind: type, possible: Sequence[Branch]) -> bool:
     """Whether fastavro refuses each value of a class that one of these types would change."""
+    if any(each.is_custom for each in possible):
+        return False
     types = [each.type for each in possible]
     if kind is int:
         # The ranges of integers are looked at. A large one is rounded by a double that comes before a long.
@@ -259,7 +267,7 @@ def _is_harmless(kind: type, possible: Sequence[Branch]) -> bool:
     if kind is float:
         return {*types} <= {*_FLOATS} and types != ["float"]
     is_converted = any(issubclass(kind, _CONVERTED_BY.get(each, ())) for each in types)
-    return not is_converted and all(each.rule is None or each.rule.fits is kind for each in possible)
+    return not is_converted and all(each.rule is None or kind in each.rule.fits for each in possible)
 
 
 def _left(branches: Sequence[Branch], data: dict[Any, Any]) -> Sequence[Branch]:
@@ -269,20 +277,6 @@ def _left(branches: Sequence[Branch], data: dict[Any, Any]) -> Sequence[Branch]:
     if len(left) > 1 and "-type" in data:
         left = [each for each in left if each.type not in _RECORDS or each.name == data["-type"]]
     return left
-
-
-def _tried(
-    take: Callable[..., Branch | None], branches: Sequence[Branch], data: Any, *, strict: bool
-) -> Branch | None:
-    try:
-        return take(branches, data, strict=strict)
-    except (TypeError, ValueError):
-        # fastavro's error may have the value in its text.
-        pass
-    raise ValueError(
-        f"a type of the union cannot be tried with this {type(data).__name__}: "
-        "a tuple of the name and the value chooses a type of the union"
-    )
 
 
 def _first(branches: Sequence[Branch], data: Any, *, strict: bool) -> Branch | None:
@@ -412,7 +406,7 @@ def _unfit(branch: Branch, data: Any, *, strict: bool) -> str:
         validate(data, branch.schema, strict=strict)
     except ValidationError as error:
         return f" if {error.errors[0].field or branch.name} has its type"
-    except (TypeError, ValueError):
+    except Exception:  # noqa: BLE001  # of fastavro or of the program, about a value of the user
         return " if its fields have their types"
     return ""
 
@@ -433,4 +427,11 @@ def _is_rounded(kind: str, data: Any) -> bool:
 
 
 def _fits(branch: Branch, data: Any, *, strict: bool) -> bool:
-    return bool(validate(data, branch.schema, raise_errors=False, strict=strict))
+    try:
+        return bool(validate(data, branch.schema, raise_errors=False, strict=strict))
+    except Exception:  # noqa: BLE001  # it may have the value in its text
+        kind = type(data).__name__
+    raise ValueError(
+        f"a type of the union cannot be tried with this {kind}: "
+        "a tuple of the name and the value chooses a type of the union"
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import decimal
 import numbers
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -14,7 +13,7 @@ import attrs
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.client import Registry
-from aioproducer.registry.formats.floats import is_rounded_to_infinity
+from aioproducer.registry.formats.floats import is_rounded_to_infinity, is_text
 from aioproducer.registry.formats.to_dict import Plain, is_read_once
 from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Reference, Schema
@@ -173,7 +172,7 @@ def _check(descriptor: Any, fields: dict[Any, Any]) -> None:
         if field is None or value is None:
             continue
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            _check_entries(field.message_type.fields_by_name, value)
+            _check_entries(field, value)
         elif not _is_repeated(field):
             _check_one(field, value)
         elif isinstance(value, (*_NO_LIST, dict)) or is_read_once(value):
@@ -195,22 +194,26 @@ _is_repeated: Callable[[Any], bool] = (
 )
 
 
-def _check_entries(parts: Any, entries: Any) -> None:
-    if isinstance(entries, dict):
-        kind = parts["value"].message_type
-        for key, value in entries.items():
-            _check_one(parts["key"], key)
-            _check_one(parts["value"], value)
-            if isinstance(value, dict) and kind is not None and kind.full_name != STRUCT:
-                # Before 6.30, Protobuf makes no messages of the values of a map.
-                entries[key] = made_of(GetMessageClass(kind), value)
+def _check_entries(field: Any, entries: Any) -> None:
+    if not isinstance(entries, dict):
+        raise TypeError(f"a mapping is required on field {field.name}, not {type(entries).__name__}")
+    parts = field.message_type.fields_by_name
+    kind = parts["value"].message_type
+    for key, value in entries.items():
+        _check_one(parts["key"], key)
+        _check_one(parts["value"], value)
+        if isinstance(value, dict) and kind is not None and kind.full_name != STRUCT:
+            # Before 6.30, Protobuf makes no messages of the values of a map.
+            entries[key] = made_of(GetMessageClass(kind), value)
 
 
 def _check_one(field: Any, value: Any) -> None:
     """Check one value of a field. A message in it has kept what it was given."""
     if field.type == field.TYPE_FLOAT:
-        if isinstance(value, numbers.Real | decimal.Decimal) and is_rounded_to_infinity(value):
-            raise ValueError(f"the field {field.name} has 32 bits, and this number is too large for them")
+        _check_number(field, value, 32)
+    elif field.type == field.TYPE_DOUBLE:
+        if not isinstance(value, float):
+            _check_number(field, value, 64)
     elif field.type == field.TYPE_BOOL:
         is_number = isinstance(value, numbers.Number)
         if is_number and value not in (0, 1):
@@ -221,6 +224,14 @@ def _check_one(field: Any, value: Any) -> None:
             raise TypeError(f"a list is required for the field {field.name}, not {type(value).__name__}")
         if isinstance(value, dict) and kind.full_name != STRUCT:
             _check(kind, value)
+
+
+def _check_number(field: Any, value: Any, bits: int) -> None:
+    if is_text(value):
+        # Protobuf reads numbers out of some.
+        raise TypeError(f"a number is required on field {field.name}, not {type(value).__name__}")
+    if is_rounded_to_infinity(value, bits):
+        raise ValueError(f"the field {field.name} has {bits} bits, and this number is too large for them")
 
 
 def message_path(descriptor: Any) -> tuple[int, ...]:

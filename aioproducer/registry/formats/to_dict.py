@@ -79,6 +79,11 @@ class Plain:
             convert = self._by_class.remember(kind, self._convert_of(kind))
         return convert(data)
 
+    def reads(self, data: Any) -> bool:
+        """Whether an object becomes a list of what may be read once: nothing is read of it before."""
+        kind = type(data)
+        return is_read_once(data) and (self._by_class.get(kind) or self._convert_of(kind)) == self._of_list
+
     def _convert_of(self, kind: type) -> Convert:
         if issubclass(kind, enum.Enum):
             return self._of_enum
