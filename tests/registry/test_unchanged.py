@@ -856,8 +856,22 @@ def test_classes_without_end(kind: str) -> None:
 def test_given_classes_are_kept() -> None:
     """Those that no look at the class would find out are not forgotten."""
     given_before: dict[type, str] = {int: "given"}
-    known = ByClass(given_before)
+
+    class Watched(ByClass[str]):
+        missed = 0
+
+        def clear(self) -> None:
+            self.missed += 1
+            super().clear()
+
+        def pop(self, kind: Any, *default: Any) -> Any:
+            self.missed += kind is int
+            return super().pop(kind, *default)
+
+    known = Watched(given_before)
     for number in range(3 * MOST_CLASSES):
         assert known.remember(type(f"Row{number}", (), {}), "found") == "found"
         assert len(known) <= MOST_CLASSES
+        # Also not for a moment, in which another thread would look.
+        assert known.missed == 0
     assert known[int] == "given"

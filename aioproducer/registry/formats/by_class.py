@@ -28,7 +28,9 @@ class ByClass(dict[type, V]):
     def remember(self, kind: type, found: V) -> V:
         """Note a finding about a class, and return it."""
         if len(self) >= MOST_CLASSES:
-            self.clear()
-            self.update(self._given)
+            # One by one: encoders may be called in several threads, and none of them misses a given one meanwhile.
+            for each in list(self):
+                if each not in self._given:
+                    self.pop(each, None)
         self[kind] = found
         return found

@@ -15,7 +15,15 @@ from typing import Any, Final, TypeAlias
 from aioproducer.registry.formats.by_class import ByClass
 from aioproducer.registry.formats.to_dict import EXACT, Convert
 
-__all__ = ["WITHOUT_FORM", "Dumps", "default_dumps", "dumps_of_json", "first_of"]
+__all__ = [
+    "WITHOUT_FORM",
+    "Dumps",
+    "default_dumps",
+    "default_loads",
+    "dumps_of_json",
+    "first_of",
+    "without_keys",
+]
 
 Dumps: TypeAlias = Callable[[Any], bytes | str]
 
@@ -49,7 +57,31 @@ def dumps_of_json() -> Dumps:
             made = loose(data)
         return strict(json.loads(made, parse_constant=_null))
 
-    return dumps
+    return partial(without_keys, dumps)
+
+
+def without_keys(dumps: Dumps, data: Any) -> bytes | str:
+    """The result of a function, whose errors lose the notes of the standard library of Python 3.14: they have keys of objects."""
+    try:
+        return dumps(data)
+    except Exception as error:
+        notes = getattr(error, "__notes__", None)
+        if isinstance(notes, list):
+            notes[:] = [each for each in notes if not str(each).startswith("when serializing ")]
+        raise
+
+
+def default_loads() -> Callable[[bytes], Any]:
+    """The fastest function that reads JSON in UTF-8 as `json.loads` does. It may refuse what that takes, and refuses NaN."""
+    for name, make in (("msgspec.json", attrgetter("decode")), ("orjson", _reader_of_orjson)):
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+        found: Callable[[bytes], Any] = make(module)
+        return found
+    strict = json.JSONDecoder(parse_constant=_no_number).decode
+    return lambda made: strict(made.decode())
 
 
 def first_of(dumps: Dumps, other: Dumps) -> Dumps:
@@ -67,6 +99,26 @@ def first_of(dumps: Dumps, other: Dumps) -> Dumps:
 
 def _null(_name: str) -> None:
     """The value of NaN."""
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _reader_of_orjson(module: Any) -> Callable[[bytes], Any]:
+    # Integers of more than 64 bits would be rounded.
+    loads = module.loads
+
+    def read(made: bytes) -> Any:
+        if _LONG in made.translate(_DIGITS):
+            raise ValueError("a number may have more than 64 bits")
+        return loads(made)
+
+    return read
+
+
+_DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
+_LONG: Final = b"0" * 19
 
 
 def _of_orjson(module: Any) -> Dumps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -13,8 +14,10 @@ from aioproducer.registry.formats.json_encoders import (
     WITHOUT_FORM,
     Dumps,
     default_dumps,
+    default_loads,
     dumps_of_json,
     first_of,
+    without_keys,
 )
 from aioproducer.registry.formats.json_references import References
 from aioproducer.registry.formats.to_dict import Convert, Plain, conversion, is_plain
@@ -27,6 +30,9 @@ __all__ = ["JsonSerializer", "check_of", "load_validators"]
 
 # What a validator or an encoder raises for an object of a class that it does not know.
 _UNKNOWN: Final = (TypeError, ValueError)
+# What a function of the program gets as it is.
+_AS_GIVEN: Final = (dict, list, tuple)
+_LISTS: Final = (list, tuple, set, frozenset, deque, Iterator)
 
 
 class JsonSerializer(RegistrySerializer[T_contra]):
@@ -199,27 +205,66 @@ def _encode_by(
 
     It may have a form of its own for any object, or keep a part of it back: nothing else is written when it fails.
     """
-    convert, spared = conversion(to_dict, Plain(json=True))
+    convert, spared = (_opened(Plain(json=True)), _AS_GIVEN) if to_dict is None else (to_dict, ())
+    verify = None if check is None else _check_of_made(check)
 
     def encode(data: Any) -> bytes:
-        if type(data) is not spared:
+        if type(data) not in spared:
             data = convert(data)
-        made = dumps(data)
-        if check is not None:
-            check(_read(made))
-        return prefix + (_bytes_of(made) if isinstance(made, str) else made)
+        made = without_keys(dumps, data)
+        made = _bytes_of(made) if isinstance(made, str) else b"" + made
+        if verify is not None:
+            verify(made)
+        return prefix + made
 
     return encode
 
 
-def _read(made: bytes | str) -> Any:
-    """The JSON that a function of the program has made."""
+def _opened(plain: Plain) -> Convert:
+    """The conversion for a function of the program: it gets what mappings and lists show, as it is."""
+
+    def convert(data: Any) -> Any:
+        if isinstance(data, Mapping):
+            return dict(data.items())
+        if isinstance(data, _LISTS) and not hasattr(data, "_asdict"):
+            return list(data)
+        return plain(data)
+
+    return convert
+
+
+def _check_of_made(check: Callable[[Any], None]) -> Callable[[bytes], None]:
+    """The check of the JSON that a function of the program has made."""
+    loads = default_loads()
+
+    def verify(made: bytes) -> None:
+        try:
+            check(loads(made))
+        except DoesNotFitError:
+            raise
+        except Exception:  # noqa: BLE001, S110 - of any reader; it may have the whole text
+            pass
+        else:
+            return
+        problem = _problem_of(made, check)
+        if problem:
+            raise ValueError(problem)
+
+    return verify
+
+
+def _problem_of(made: bytes, check: Callable[[Any], None]) -> str:
+    """The reason for which bytes are no JSON that can be checked. The standard library reads more than others."""
+    constants: list[str] = []
     try:
-        return json.loads(made)
-    except ValueError:
-        # It has the whole text.
-        pass
-    raise ValueError("dumps has made no JSON")
+        check(json.loads(made, parse_constant=constants.append))
+    except DoesNotFitError:
+        raise
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        return "dumps has made no JSON"
+    except (ValueError, RecursionError):
+        return "what dumps has made cannot be checked: too many levels or digits, or a lone surrogate"
+    return f"dumps has made {constants[0]}, which is no JSON" if constants else ""
 
 
 def _bytes_of(made: str) -> bytes:

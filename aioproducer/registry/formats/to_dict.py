@@ -10,11 +10,13 @@ import datetime
 import decimal
 import enum
 import json
+import sys
 import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from gc import get_referents
 from itertools import chain
+from operator import le
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -33,8 +35,11 @@ _TIMES: Final = (datetime.datetime, datetime.date, datetime.time)
 # The classes of plain objects, and not their subclasses. Bytes are none: encoders of JSON refuse or convert them.
 _OWN_ATOMS: Final = {str, int, float, bool, type(None)}
 _OWN: Final = {dict, list, tuple, *_OWN_ATOMS}
+_MAPPINGS: Final = {dict}
+# From Python 3.13 on, a mapping refers to nothing while it is the `__dict__` of an object.
+_ALL_ARE_SEEN: Final = sys.version_info < (3, 13)
 # Of an object that has itself in it, there is no end.
-_MOST_DEPTH: Final = 100
+_DEPTHS: Final = range(100)
 _MOST_PARTS: Final = 1_000_000
 EXACT: Final[Mapping[type, Convert]] = MappingProxyType(
     {str: str.__str__, int: int.__int__, float: float.__float__}
@@ -225,20 +230,35 @@ def is_plain(data: Any) -> bool:
     Each step looks at all objects of one depth, without a loop in Python, which would take twice as long.
     """
     parts: Any = (data,)
-    for _ in range(_MOST_DEPTH):
-        kinds = set(map(type, parts))
+    kinds = {type(data)}
+    for _ in _DEPTHS:
+        below = get_referents(*parts)
+        if kinds == _MAPPINGS:
+            is_sure = (_ALL_ARE_SEEN or len(parts) == 1) and len(below) == sum(map(len, parts))
+            if not (is_sure or _have_texts_as_keys(parts)):
+                return False
+        elif not kinds <= _OWN or (
+            dict in kinds and not _have_texts_as_keys([each for each in parts if type(each) is dict])
+        ):
+            return False
+        kinds = {*map(type, below)}
         if kinds <= _OWN_ATOMS:
             return True
-        if not kinds <= _OWN or len(parts) > _MOST_PARTS or (dict in kinds and not _has_texts_as_keys(parts)):
+        parts = below
+        if len(parts) > _MOST_PARTS:
             return False
-        parts = get_referents(*parts)
     return False
 
 
-def _has_texts_as_keys(parts: Any) -> bool:
-    """Whether the keys of all mappings are texts: two others may be one text in JSON, and encoders differ."""
-    mappings = [each for each in parts if type(each) is dict]
-    return set(map(type, chain.from_iterable(mappings))) <= {str}
+def _have_texts_as_keys(mappings: Any) -> bool:
+    """Whether the keys of all mappings are texts: two others may be one text in JSON, and encoders differ.
+
+    A mapping without other keys refers to its values alone, and else to its keys as well.
+    """
+    sizes, seen = [*map(len, mappings)], [*map(len, map(get_referents, mappings))]
+    return sizes == seen or (
+        all(map(le, sizes, seen)) and {*map(type, chain.from_iterable(mappings))} <= {str}
+    )
 
 
 def is_read_once(data: Any) -> bool:
