@@ -29,7 +29,7 @@ _RECORDS: Final = {"record", "error"}
 def check_of(schema: AvroSchema, plain: Plain, *, strict: bool) -> Check | None:
     """The check of values of a schema; None if there is nothing to check. `strict`: as they are written.
 
-    `plain` converts what is refused first: functions of the program get nothing that it has to read.
+    `plain` converts the objects that are refused: functions of the program get nothing that it would read.
     """
     rule = _Rules(schema, plain, strict=strict).of(schema.root)
     if rule is None:

@@ -14,7 +14,7 @@ _TOO_LARGE: Final[Mapping[int, float]] = MappingProxyType({32: 3.402823567797336
 
 
 def is_rounded_to_infinity(data: Any, bits: int) -> bool:
-    """Whether a float of these bits has infinity for this number, which is finite. False for what is no number."""
+    """Whether a float of these bits has infinity for this number, which is finite. False for an object that is none."""
     try:
         number = float(data)
     except OverflowError:
