@@ -56,7 +56,7 @@ class HeldRow:
         self._due = math.inf
 
     def search_ends(self, found: Collection[int], now: float) -> None:
-        """What the search has shown."""
+        """The outcome, where the search has shown it, or the next pause."""
         if self.row.id in found:
             self.outcome = Outcome.ACKED
         elif self.doubts.are_cleared:

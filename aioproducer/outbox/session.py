@@ -389,9 +389,9 @@ class Session:
         if self._now() >= self._logged_hold_up_at + LOG_INTERVAL:
             self._logged_hold_up_at = self._now()
             log.warning(
-                "outbox: row %d is refused, and holds up the outbox: an earlier record of it may be written, and %s: %s",
+                "outbox: row %d is refused, and holds up the outbox beside %d held rows: an earlier record of it may be written: %s",
                 row.id,
-                f"{len(self._flight.held)} rows are held" if self._flight.held else "it cannot be held",
+                len(self._flight.held),
                 doubts.reason,
             )
 

@@ -208,7 +208,7 @@ def test_many_attempts_of_unknown_outcome(times: int) -> None:
 
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_topic_that_may_not_be_read(is_written: bool) -> None:
-    """The log says what is missing; with READ the row ends, one way or the other."""
+    """The log names the missing permission; with READ the row ends, one way or the other."""
 
     async def scene(its: Scene) -> None:
         its.table.add(ONE, b"v" if is_written else LARGE)
