@@ -342,12 +342,12 @@ REGISTRY: Final = (
         "tests/registry/test_avro.py::test_what_a_logical_type_of_the_program_makes",
     ),
     _mutant(
-        "what-a-custom-type-of-a-union-makes-is-not-checked",
+        "error-of-a-custom-type-of-a-union",
         "registry/formats/avro_unions.py",
         ' or each.type == "union" or each.is_custom]\n',
         ' or each.type == "union"]\n',
-        "A logical type of the program makes a Decimal of a text: in a union, 3.7 is written as 3.",
-        "tests/registry/test_avro.py::test_what_a_logical_type_of_the_program_makes",
+        "A logical type of the program takes values that its base does not: in a union, its error shows the value.",
+        f"{_FAILURES}::test_an_error_of_a_function_of_the_program",
     ),
     _mutant(
         "custom-type-reads-an-iterable-twice",
