@@ -339,7 +339,7 @@ async def test_an_iterator_for_a_function_of_the_program(
     kind = {"type": base, "items": "long", "logicalType": "read"}
     async with Registry(embedded.url) as registry:
         for outer in (kind, ["null", kind], ["null", kind, "boolean"]):
-            # Alone: what is refused before it would be converted with it.
+            # Alone: a part that is refused before it would be converted with it.
             schema = record_of("Reads", outer)
             serializer: AvroSerializer[Any] = AvroSerializer(
                 registry, schema, subject=lambda *_, name=str(outer): name
