@@ -31,7 +31,7 @@ FORBIDDEN_IN_SOURCES = re.compile(
 RIDDLE = re.compile(r'(?:""")?\s*What\b')
 FOLDERS = ("aioproducer", "examples", "benchmarks", "tools", "tests")
 SUFFIXES = {".py", ".pyx", ".pxi", ".pxd", ".h"}
-PAGES = [page for page in DOCUMENTS if page.name != "CHANGELOG.md"]
+PAGES = DOCUMENTS
 # In Cython and C.
 COMMENT = re.compile(r'#[^\n]*|""".*?"""|/\*.*?\*/', re.DOTALL)
 UNSEEN = re.compile(r"^```.*?^```$|^<!--.*?-->$", re.MULTILINE | re.DOTALL)
