@@ -264,6 +264,17 @@ def test_an_error_of_a_function_of_the_program(
                 assert isinstance(kind, list)
 
 
+@pytest.mark.parametrize("others", [[], ["long"], [_record("B", at="long")]])
+def test_an_error_of_a_function_for_records(others: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """fastavro calls it for any mapping, whatever fields the record has."""
+    monkeypatch.setitem(LOGICAL_WRITERS, "record-mail", _mail)
+    schema = _record("R", v=["null", _record("A", at="string") | {"logicalType": "mail"}, *others])
+    serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+    encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+    for each in ({"to": SECRET}, {"-type": "X", "at": SECRET}, {"at": SECRET}):
+        _check(encode, {"v": each}, "on field v")
+
+
 async def test_a_dead_letter(embedded: EmbeddedRegistry) -> None:
     """The header with the error names the field."""
     schema = _record("Order", id="string", v=["null", "long", "boolean"])

@@ -10,10 +10,9 @@ import enum
 import json
 import math
 import sys
-import traceback
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -494,6 +493,7 @@ NOWHERE: list[tuple[Any, type[Exception] | tuple[type[Exception], ...], str]] = 
     ([{"a": 1, "b": 2}, {"c": {1: "a", "1": "b"}}, "d"], ValueError, "are one text in JSON"),
     # The standard library of Python 3.14 notes the keys.
     ({"secret": [{"secret": object()}]}, (TypeError, ValueError), "object"),
+    ({"secret": math.nan, "x": object()}, (TypeError, ValueError), "object"),
 ]
 ENCODERS = [(), ("orjson",), ("orjson", "msgspec", "msgspec.json")]
 
@@ -545,7 +545,7 @@ def test_each_encoder_refuses_the_same(
     for data, kind, text in NOWHERE:
         with pytest.raises(kind, match=text) as caught:
             encode(data)
-        assert "secret" not in "".join(traceback.format_exception_only(caught.value))
+        assert not any("secret" in each for each in texts_of(caught.value))
 
 
 def test_the_written_mapping_is_the_one_that_fits() -> None:
@@ -658,6 +658,19 @@ class Payment:
     card: Any
 
 
+@dataclasses.dataclass
+class Pages:
+    """An object with fields that is an iterator as well."""
+
+    number: int = 1
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        raise StopIteration
+
+
 CARD = Payment("4111")
 TOPS: list[tuple[Callable[[], Any], Any]] = [
     (lambda: {"a": CARD}, {"a": "shown"}),
@@ -673,6 +686,7 @@ TOPS: list[tuple[Callable[[], Any], Any]] = [
     (lambda: iter([CARD]), ["shown"]),
     (lambda: Point(1), {"x": 1}),
     (lambda: CARD, {"card": "4111"}),
+    (Pages, {"number": 1}),
 ]
 
 

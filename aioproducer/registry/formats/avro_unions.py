@@ -271,11 +271,13 @@ def _is_harmless(kind: type, possible: Sequence[Branch]) -> bool:
 
 
 def _left(branches: Sequence[Branch], data: dict[Any, Any]) -> Sequence[Branch]:
-    """The types that a mapping may fit, by its keys and the name of its record."""
+    """The types that a mapping may fit, by its keys and the name of its record. A custom type may take any mapping."""
     keys = data.keys()
-    left = [each for each in branches if keys >= each.required]
+    left = [each for each in branches if each.is_custom or keys >= each.required]
     if len(left) > 1 and "-type" in data:
-        left = [each for each in left if each.type not in _RECORDS or each.name == data["-type"]]
+        left = [
+            each for each in left if each.is_custom or each.type not in _RECORDS or each.name == data["-type"]
+        ]
     return left
 
 

@@ -32,7 +32,7 @@ __all__ = ["JsonSerializer", "check_of", "load_validators"]
 _UNKNOWN: Final = (TypeError, ValueError)
 # What a function of the program gets as it is.
 _AS_GIVEN: Final = (dict, list, tuple)
-_LISTS: Final = (list, tuple, set, frozenset, deque, Iterator)
+_LISTS: Final = (list, tuple, set, frozenset, deque)
 
 
 class JsonSerializer(RegistrySerializer[T_contra]):
@@ -226,7 +226,7 @@ def _opened(plain: Plain) -> Convert:
     def convert(data: Any) -> Any:
         if isinstance(data, Mapping):
             return dict(data.items())
-        if isinstance(data, _LISTS) and not hasattr(data, "_asdict"):
+        if (isinstance(data, _LISTS) and not hasattr(data, "_asdict")) or plain.reads(data):
             return list(data)
         return plain(data)
 
