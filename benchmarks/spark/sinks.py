@@ -43,7 +43,7 @@ def _counted(batches: Iterator[Any], watch: Watch) -> Iterator[Any]:
 
 
 class _Watched:
-    """A writer of this library whose tasks store their times."""
+    """A writer whose tasks store their times."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
@@ -155,31 +155,18 @@ class ConfluentWriter(OtherWriter):
             raise RuntimeError(f"{sent - written} of {sent} rows were not written")
 
 
-class DroppingBatch(DataSourceArrowWriter):
-    """Reads its rows: the cost of any sink in Python."""
+class Dropped:
+    """A writer that reads its rows: the cost of any sink in Python."""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        with Watch() as watch:
-            for _ in _counted(iterator, watch):
-                pass
+        for _ in iterator:
+            pass
         return WriterCommitMessage()
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+    def commit(self, *args: Any) -> None:
         """Nothing was written."""
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing was written."""
-
-
-class DroppingStream(DataSourceStreamArrowWriter):
-    """The same for a stream."""
-
-    write = DroppingBatch.write
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
-        """Nothing was written."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
+    def abort(self, *args: Any) -> None:
         """Nothing was written."""
 
 
@@ -192,10 +179,10 @@ class Dropping(DataSource):
         return "dropping"
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return DroppingBatch()
+        return WatchedBatch(Dropped())
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802  # Spark's
-        return DroppingStream()
+        return WatchedStream(Dropped())
 
 
 @sink

@@ -206,6 +206,16 @@ def test_credentials_that_work_from_a_moment_on_are_found_to() -> None:
     simulate(play, 1, access=access, brokers=6, history=100_000)
 
 
+async def close_beside(world: World, producer: Any, *calls: asyncio.Task[Any]) -> None:
+    """Close the producer: the calls under way in tasks of the program end with it."""
+    await producer.close()
+    began = world.now
+    for call in calls:
+        with pytest.raises(StateError, match="closed while this call went on"):
+            await call
+    assert world.now - began < 0.1
+
+
 @pytest.mark.parametrize("after", [0.5, 2.0, 5.0, 10.0])
 @pytest.mark.parametrize("call", ["fence", "committed_offsets"])
 def test_a_call_that_waits_for_a_coordinator_ends_with_the_producer(call: str, after: float) -> None:
@@ -225,11 +235,7 @@ def test_a_call_that_waits_for_a_coordinator_ends_with_the_producer(call: str, a
         else:
             waiting = asyncio.create_task(producer.committed_offsets("group", [(TOPIC, 0)]))
         await asyncio.sleep(after)
-        await producer.close()
-        began = world.now
-        with pytest.raises(StateError, match="closed while this call went on"):
-            await waiting
-        assert world.now - began < 0.1
+        await close_beside(world, producer, waiting)
 
     simulate(play, 1, access=access, history=100_000)
 
@@ -247,11 +253,7 @@ def test_a_call_that_pauses_ends_with_the_producer(after: float) -> None:
         world.kafka.faults.drop_connections(2)
         call = asyncio.create_task(producer.fence(["clerk"], timeout=300.0))
         await asyncio.sleep(after)
-        await producer.close()
-        began = world.now
-        with pytest.raises(StateError, match="closed while this call went on"):
-            await call
-        assert world.now - began < 0.1
+        await close_beside(world, producer, call)
 
     simulate(play, 1, access=access, history=100_000)
 
@@ -281,12 +283,7 @@ def test_a_call_that_dials_ends_with_the_producer(fault: str, pause_ms: int) -> 
             asyncio.create_task(producer.fence(["clerk"], timeout=300.0)),
         ]
         await asyncio.sleep(5.0)
-        await producer.close()
-        began = world.now
-        for call in calls:
-            with pytest.raises(StateError, match="closed while this call went on"):
-                await call
-        assert world.now - began < 1.0
+        await close_beside(world, producer, *calls)
 
     simulate(play, 1, access=access, history=100_000)
 

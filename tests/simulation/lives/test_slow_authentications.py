@@ -45,6 +45,16 @@ async def first_record(world: World, addresses: int, **settings: Any) -> float:
     return world.now - began
 
 
+async def at_three_brokers(world: World, **settings: Any) -> Any:
+    """A producer that has written to each broker, and two topics that it knows nothing of."""
+    for topic in (TOPIC, "one", "another"):
+        world.kafka.create_topic(topic, 3)
+    producer = patient_producer(world, **settings)
+    await producer.start()
+    await asyncio.gather(*await send_to_each(world, producer, range(3)))
+    return producer
+
+
 @pytest.mark.parametrize("takes", [3.0, 6.0, 9.5])
 @pytest.mark.parametrize("addresses", [1, 3, 6])
 def test_a_slow_provider_is_called_once(addresses: int, takes: float) -> None:
@@ -386,11 +396,7 @@ def test_the_right_password_behind_wrong_ones(
 
     async def play(world: World) -> None:
         kafka = world.kafka
-        for topic in (TOPIC, "one", "another"):
-            kafka.create_topic(topic, 3)
-        producer = patient_producer(world, sasl_password="first")
-        await producer.start()
-        await asyncio.gather(*await send_to_each(world, producer, range(3)))
+        producer = await at_three_brokers(world, sasl_password="first")
         kafka.users["alice"] = "third"
         for broker, takes in slow.items():
             kafka.faults.delay(takes, api="SaslAuthenticate", broker=broker, times=None)
@@ -503,11 +509,7 @@ def test_wrong_credentials_that_are_given_again_and_again(
 
     async def play(world: World) -> None:
         kafka = world.kafka
-        for topic in (TOPIC, "one", "another"):
-            kafka.create_topic(topic, 3)
-        producer = patient_producer(world)
-        await producer.start()
-        await asyncio.gather(*await send_to_each(world, producer, range(3)))
+        producer = await at_three_brokers(world)
         kafka.faults.delay(takes, api="SaslAuthenticate", times=None)
         kafka.users["alice"] = "second"
         for broker in (1, 2, 3):
@@ -633,11 +635,7 @@ def test_a_user_who_is_made_anew_with_the_same_password(back_at: float) -> None:
 
     async def play(world: World) -> None:
         kafka = world.kafka
-        for topic in (TOPIC, "one", "another"):
-            kafka.create_topic(topic, 3)
-        producer = patient_producer(world, sasl_password="first")
-        await producer.start()
-        await asyncio.gather(*await send_to_each(world, producer, range(3)))
+        producer = await at_three_brokers(world, sasl_password="first")
         kafka.faults.delay(6.0, api="SaslAuthenticate", times=None)
         kafka.users["alice"] = "nobody knows"
         for broker in (1, 2, 3):
