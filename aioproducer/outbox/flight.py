@@ -155,7 +155,7 @@ class Flight:
 
     def keep_only(self, ids: Collection[int]) -> None:
         """Forget the rows that were neither read again nor sent: another relay has deleted them."""
-        kept = self._taken.union(ids, self.held.here)
+        kept = self._taken.union(ids, self.held.ids)
         self._since = {one: since for one, since in self._since.items() if one in kept}
 
     # -- looking

@@ -36,10 +36,18 @@ class HeldRow:
         self.doubts = doubts
         # ACKED or NOT_WRITTEN, once the log of its partition has shown it.
         self.outcome: Outcome | None = None
+        # Whether its dead letter is written, and the attempts before that have failed.
+        self.has_letter = False
+        self.failed_letters = 0
         self.places = doubts.places
         self._due = -math.inf
         self._pause = FIRST_PAUSE
         self._logged_at = -math.inf
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left but to delete it."""
+        return self.has_letter or self.outcome is Outcome.ACKED
 
     @property
     def due(self) -> float:
@@ -85,6 +93,16 @@ class Held:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def ids(self) -> Collection[int]:
+        """Their ids."""
+        return self._rows.keys()
+
+    @property
+    def with_letter(self) -> Sequence[HeldRow]:
+        """Those that wait only to be read once again before they are deleted."""
+        return [each for each in self._rows.values() if each.has_letter]
 
     def __contains__(self, held: HeldRow) -> bool:
         return self._rows.get(held.row.id) is held

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.outbox.doubts import search
-from aioproducer.outbox.signals import ended
 
 if TYPE_CHECKING:
     from aioproducer.outbox.held import Held, HeldRow
@@ -54,10 +53,10 @@ class Looking:
             self._task = asyncio.ensure_future(search([each.doubts for each in due], SEARCH))
             self._task.add_done_callback(lambda _: self._changed())
 
-    async def end(self) -> None:
-        """The session ends."""
-        if self._task is not None:
-            await ended(self._task)
+    @property
+    def tasks(self) -> Sequence[asyncio.Task[set[int]]]:
+        """The task of the search."""
+        return () if self._task is None else (self._task,)
 
 
 def _log(held: HeldRow) -> None:

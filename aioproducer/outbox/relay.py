@@ -11,16 +11,11 @@ from typing import Any, Final, Self
 
 from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import ConfigurationError, KafkaError, StateError
+from aioproducer.outbox.backoff import Backoff
 from aioproducer.outbox.flight import Flight
-from aioproducer.outbox.session import (
-    END_OF_THE_PROGRAM,
-    Backoff,
-    DeadLetterFailedError,
-    LockLostError,
-    RelayStoppedError,
-    Session,
-)
-from aioproducer.outbox.signals import Signals, ended
+from aioproducer.outbox.letters import DeadLetterFailedError
+from aioproducer.outbox.session import LockLostError, RelayStoppedError, Session
+from aioproducer.outbox.signals import END_OF_THE_PROGRAM, Signals, ended, is_cancelled
 from aioproducer.outbox.statistics import RelayStats
 from aioproducer.outbox.store import DeadLetterOutlet, Store
 from aioproducer.producer import Producer
@@ -172,7 +167,7 @@ class Relay:
         except END_OF_THE_PROGRAM:
             raise
         except BaseException as error:  # of the store, whatever it is
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             return self._failed(error)
 
@@ -206,7 +201,7 @@ class Relay:
         finally:
             self._flight.withdraw()
             try:
-                if last_steps and not _is_cancelled():
+                if last_steps and not is_cancelled():
                     await self._outcomes()
             finally:
                 try:
@@ -252,12 +247,6 @@ class Relay:
             if isinstance(error, DeadLetterFailedError):
                 thing, error = "a dead letter was not written", error.error
             log.warning("outbox: %s, and is tried again: %s: %s", thing, type(error).__name__, error)
-
-
-def _is_cancelled() -> bool:
-    """Whether this task was cancelled; a store may raise a CancelledError of its own."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _problems_of_producer(producer: Any) -> list[str]:

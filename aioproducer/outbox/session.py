@@ -5,31 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aioproducer import Delivery
 from aioproducer.errors import KafkaError, StateError
 from aioproducer.outbox.doubts import search
+from aioproducer.outbox.letters import Letters
 from aioproducer.outbox.looking import Looking
-from aioproducer.outbox.rows import Row, record_of, record_without_headers
+from aioproducer.outbox.rows import Row, record_of
+from aioproducer.outbox.setting_aside import SettingAside
 from aioproducer.outbox.signals import ended, first_of
 from aioproducer.outbox.verdicts import is_certain, is_of_the_record, is_of_the_time, lacks_its_partition
-from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
+    from aioproducer.outbox.backoff import Backoff
     from aioproducer.outbox.doubts import Doubts
     from aioproducer.outbox.flight import Flight
+    from aioproducer.outbox.held import HeldRow
     from aioproducer.outbox.signals import Signals
     from aioproducer.outbox.store import DeadLetterOutlet, Store
     from aioproducer.producer import Producer
     from aioproducer.records import Record
 
 __all__ = [
-    "END_OF_THE_PROGRAM",
-    "Backoff",
-    "DeadLetterFailedError",
     "LockLostError",
     "RelayStoppedError",
     "Session",
@@ -41,8 +41,6 @@ log: Final = logging.getLogger("aioproducer")
 
 # At most so many pages of rows are sent and not deleted: one is read while others are on their way.
 PAGES: Final = 4
-# Any other exception of a user's object is a failure, after which the relay begins again.
-END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 # At most so many rows are held, by the size of a page: then the next one holds up the outbox.
 PAGES_HELD: Final = 4
 # The time of the search for records of unknown outcome, in seconds, before their rows are sent again.
@@ -60,14 +58,6 @@ class LockLostError(Exception):
     """Another relay may have the lock: nothing more may be sent."""
 
 
-class DeadLetterFailedError(Exception):
-    """The dead letter of a row was not written, or could not be made, for the reason that `error` tells."""
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(error)
-        self.error = error
-
-
 class RelayStoppedError(Exception):
     """The relay cannot go on, for the reason that `error` tells; `by` names the row that cannot be written."""
 
@@ -80,25 +70,6 @@ class RelayStoppedError(Exception):
             self.error.add_note(f"row {row.id} of the outbox")
             if doubt:
                 self.error.add_note(f"an earlier record of it may be written: {doubt}")
-
-
-class Backoff:
-    """The pause before the next attempt: it doubles with each failure, and begins anew with a success."""
-
-    def __init__(self, first: float, longest: float) -> None:
-        self._first = first
-        self._longest = longest
-        self._failures = 0
-
-    def next(self) -> float:
-        """The length of the pause after another failure, in seconds."""
-        pause = self._first * 2.0 ** min(self._failures, 32)
-        self._failures += 1
-        return min(pause, self._longest)
-
-    def reset(self) -> None:
-        """A record was acknowledged, or set aside."""
-        self._failures = 0
 
 
 class Session:
@@ -123,7 +94,7 @@ class Session:
         self._backoff = backoff
         self._batch = batch
         self._poll = poll
-        self._dead_letters = dead_letters
+        self._letters = None if dead_letters is None else Letters(dead_letters)
         self._now = asyncio.get_running_loop().time
         self._asked_at = self._now()
         # Rows up to this id are sent one at a time: a broker has refused one of them, and did not tell which.
@@ -135,6 +106,7 @@ class Session:
         self._logged_at = -math.inf
         self._logged_hold_up_at = -math.inf
         self._looking = Looking(flight.held, signals.changed, self._now)
+        self._setting_aside = SettingAside(flight.held, self._letters, signals.changed, self._now)
         self._has_begun = False
         self.deleted = 0
 
@@ -143,7 +115,8 @@ class Session:
         try:
             await self._work()
         finally:
-            await self._looking.end()
+            await ended(*self._looking.tasks, *self._setting_aside.tasks)
+            self._setting_aside.note()
 
     async def _work(self) -> None:
         await self._landed()
@@ -164,6 +137,9 @@ class Session:
             if not has_work and not self._signals.stopping:
                 await self._wait()
         await self._landed()
+        await self._ended(lambda: not self._setting_aside.is_writing)
+        self._setting_aside.note()
+        await self._delete_held(self._flight.held.with_letter)
         await self.delete_acked()
 
     @property
@@ -265,12 +241,17 @@ class Session:
     async def _wait(self) -> None:
         """Wait for an outcome, for the end, for the time of a search, or for new rows where there is room for them."""
         new_rows = (self._store.wait(self._poll),) if self._has_room else ()
-        timeout = min(self._poll, max(0.0, self._looking.due - self._now()))
+        due = min(self._looking.due, self._setting_aside.due)
+        timeout = min(self._poll, max(0.0, due - self._now()))
         await first_of(*new_rows, self._signals.next_change(), timeout=timeout)
 
     async def _landed(self) -> None:
         """Wait until each sent record has its outcome."""
-        while not self._flight.is_landed:
+        await self._ended(lambda: self._flight.is_landed)
+
+    async def _ended(self, is_so: Callable[[], bool]) -> None:
+        """Wait until it is so, while the lock is held."""
+        while not is_so():
             self._signals.clear()
             await first_of(self._signals.next_change(), timeout=self._poll)
             await self._check_lock()
@@ -368,19 +349,21 @@ class Session:
             await self.delete_acked()
             return True
         doubts = self._flight.doubts_of(row)
-        if self._dead_letters is None:
+        if self._letters is None:
             raise RelayStoppedError(error, row, "" if doubts is None else doubts.reason) from error
         if doubts is not None:
             self._log_hold_up(row, doubts)
             return False
-        await self._write_letter(self._dead_letters, row, error)
+        await self._with_lock(self._letters.write(row, error))
+        self._flight.done(row)
+        await self.delete_acked()
         return True
 
     @property
     def _can_hold(self) -> bool:
         # Without idempotence, the request of an earlier record may be taken behind later ones.
         return (
-            self._dead_letters is not None
+            self._letters is not None
             and self._producer.config.enable_idempotence
             and len(self._flight.held) < self._batch * PAGES_HELD
         )
@@ -395,25 +378,19 @@ class Session:
                 doubts.reason,
             )
 
-    async def _write_letter(self, letters: DeadLetterOutlet, row: Row, error: KafkaError) -> None:
-        try:
-            record = record_of(row)
-        except KafkaError:
-            record = record_without_headers(row)
-        await self._with_lock(_put(letters, record, error))
-        self._flight.done(row)
-        await self.delete_acked()
-
     async def _end_held(self) -> None:
-        """Search for the records of held rows now and then, and end those of which the log tells."""
+        """Delete the rows that are done with, and go on with the searches for the records of the others, and their letters."""
         self._looking.go_on()
-        for each in self._flight.held.decided:
-            await self._check_lock()
-            if each.outcome is Outcome.ACKED:
-                self._flight.done(each.row)
-                await self.delete_acked()
-            elif self._dead_letters is not None:
-                await self._write_letter(self._dead_letters, each.row, each.error)
+        await self._check_lock()
+        self._setting_aside.go_on()
+        await self._delete_held(self._flight.held.decided)
+
+    async def _delete_held(self, rows: Sequence[HeldRow]) -> None:
+        done = [each for each in rows if each.is_done]
+        for each in done:
+            self._flight.done(each.row)
+        if done:
+            await self.delete_acked()
 
     async def _back_off(self, failed: list[tuple[Row, KafkaError]]) -> None:
         row, error = failed[0]
@@ -437,18 +414,6 @@ class Session:
 
 async def _until(task: asyncio.Task[Any]) -> None:
     await asyncio.wait([task])
-
-
-async def _put(letters: DeadLetterOutlet, record: Record[Any, Any], error: KafkaError) -> None:
-    """Write the dead letter of a record."""
-    try:
-        put = await letters.put(record, error)
-        if isinstance(put, Delivery):
-            await put
-    except (asyncio.CancelledError, *END_OF_THE_PROGRAM):
-        raise
-    except BaseException as failure:
-        raise DeadLetterFailedError(failure) from failure
 
 
 def _place_of(row: Row) -> tuple[str, int | None]:

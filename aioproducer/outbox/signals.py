@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["Signals", "first_of"]
+__all__ = ["END_OF_THE_PROGRAM", "Signals", "ended", "first_of", "is_cancelled"]
+
+# Any other exception of a user's object is a failure, after which the relay begins again.
+END_OF_THE_PROGRAM: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class Signals:
@@ -60,4 +63,11 @@ async def ended(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         task.cancel()
     # A task that catches its cancellation could take long; that of this task is passed on at once.
-    await asyncio.wait(tasks)
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+def is_cancelled() -> bool:
+    """Whether this task was cancelled; an object of the user may raise a CancelledError of its own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -10,6 +10,7 @@ _RELAY: Final = "tests/outbox/test_relay.py"
 _POSTGRES: Final = "tests/kafka/outbox/test_real_postgres.py"
 _SQLITE: Final = "tests/outbox/test_sqlite.py"
 _HELD: Final = "tests/simulation/outbox/test_held_rows.py"
+_LETTERS: Final = "tests/simulation/outbox/test_letters_of_held_rows.py"
 
 _mutant = Kind("outbox")
 
@@ -103,6 +104,54 @@ OUTBOX: Final = (
         f"{_HELD}::test_a_row_that_is_gone",
     ),
     _mutant(
+        "failing-outlet-stops-rows-behind-held-ones",
+        "outbox/setting_aside.py",
+        "        except DeadLetterFailedError as failed:\n            self._failed(row, failed.error)\n",
+        "        except DeadLetterFailedError as failed:\n            self._failed(row, failed.error)\n            raise\n",
+        "The outlet of dead letters fails: behind a page of held rows no other row is read.",
+        f"{_LETTERS}::test_an_outlet_with_a_fault",
+    ),
+    _mutant(
+        "outlet-that-is-cancelled-ends-the-session",
+        "outbox/letters.py",
+        " and is_cancelled():",
+        ":",
+        "An outlet raises the CancelledError of a task of its own: the letter counts as withdrawn and is tried without a pause.",
+        f"{_LETTERS}::test_an_outlet_with_a_fault",
+    ),
+    _mutant(
+        "one-letter-stops-the-others",
+        "outbox/setting_aside.py",
+        "key=lambda each: (each.failed_letters, each.row.id)",
+        "key=lambda each: each.row.id",
+        "The dead letter of one row is too large for its topic: those of the rows behind it are never written.",
+        f"{_LETTERS}::test_a_letter_that_is_never_written",
+    ),
+    _mutant(
+        "letter-of-a-row-that-is-gone",
+        "outbox/setting_aside.py",
+        "            self._read_again(waiting)\n",
+        "",
+        "A person deletes a row while the outlet fails: it has a dead letter nevertheless.",
+        f"{_LETTERS}::test_a_row_that_is_gone",
+    ),
+    _mutant(
+        "another-row-with-the-id-of-a-letter",
+        "outbox/setting_aside.py",
+        "            self._read_again([row])\n",
+        "",
+        "A row that has the id of a held one, which was deleted while its letter was written, is deleted and never sent.",
+        f"{_LETTERS}::test_a_row_that_is_gone",
+    ),
+    _mutant(
+        "letter-is-forgotten-at-the-end",
+        "outbox/session.py",
+        "        await self._delete_held(self._flight.held.with_letter)\n",
+        "",
+        "A relay is closed while a letter is written: the row stays, and the next relay writes another one.",
+        f"{_LETTERS}::test_an_end_while_a_letter_is_written",
+    ),
+    _mutant(
         "unknown-row-is-deleted",
         "outbox/flight.py",
         "        if delivery.outcome is Outcome.ACKED:",
@@ -144,9 +193,9 @@ OUTBOX: Final = (
     ),
     _mutant(
         "letter-of-a-row-that-was-written",
-        "outbox/session.py",
-        "            if each.outcome is Outcome.ACKED:\n",
-        "            if False:\n",
+        "outbox/held.py",
+        "        return self.has_letter or self.outcome is Outcome.ACKED\n",
+        "        return self.has_letter\n",
         "A record that was written before its broker refused larger ones is among the dead letters, too.",
         f"{_RELAY}::test_a_record_that_is_found_later_is_not_set_aside",
     ),

@@ -3,105 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final
 
-import attrs
 import pytest
 
-from aioproducer import BrokerError, KafkaError, Producer, Record
+from aioproducer import BrokerError
 from aioproducer.outbox import ID_HEADER, Relay, Row
 from aioproducer.outbox.session import PAGES_HELD
-from tests.outbox.memory import BrokenStoreError, MemoryStore, Table
-from tests.simulation.world import World, simulate
-
-ONE, TWO = "one", "two"
-LARGE: Final = b"x" * 3_000
-POLL: Final = 0.5
-LIMIT: Final = 300.0
-
-
-@attrs.define(eq=False)
-class Scene:
-    """A topic that takes no large records, a table, and the dead letters of its rows."""
-
-    world: World
-    producer: Producer[Any, Any]
-    table: Table = attrs.Factory(Table)
-    letters: list[int] = attrs.Factory(list)
-    failing_letters: int = 0
-
-    @property
-    def store(self) -> MemoryStore:
-        """The view of one relay."""
-        return MemoryStore(self.table)
-
-    async def put(self, record: Record[Any, Any], error: KafkaError) -> None:
-        """The outlet of dead letters."""
-        assert isinstance(error, BrokerError)
-        if self.failing_letters:
-            self.failing_letters -= 1
-            raise BrokenStoreError("dead letters")
-        self.letters.append(int(dict(record.headers or ())[ID_HEADER] or b""))
-
-    @property
-    def ports(self) -> list[int]:
-        """The ports of all brokers."""
-        return [broker.port for broker in self.world.kafka.brokers]
-
-    def relay(self, **options: Any) -> Relay:
-        """A relay of the table."""
-        return Relay(self.producer, self.store, **{"dead_letters": self, "poll": POLL, **options})
-
-    def log(self, topic: str = ONE) -> list[int]:
-        """The rows in a topic."""
-        return [int(dict(record.headers)[ID_HEADER] or b"") for record in self.world.kafka.records(topic)]
-
-    def lose_requests(self, times: int = 1) -> None:
-        """The next requests are lost on their way."""
-        self.world.kafka.faults.cut(before=True, api="Produce", times=times)
-
-    def lose_answers(self, times: int = 1) -> None:
-        """No answer tells that they are written."""
-        self.world.kafka.faults.error("UNKNOWN_SERVER_ERROR", topic=ONE, append=False, times=times)
-
-    async def until(self, is_so: Callable[[], object]) -> None:
-        """Wait for it."""
-        async with asyncio.timeout(LIMIT):
-            while not is_so():
-                await self.moment()
-
-    @staticmethod
-    async def moment() -> None:
-        """The interval at which a scene looks."""
-        await asyncio.sleep(0.05)
-
-    async def until_held(self, number: int = 1) -> None:
-        """Wait until this row is held, and the log says so."""
-        await self.until(lambda: self.world.lines(f"row {number} is held"))
-
-
-def play(scene: Callable[[Scene], Awaitable[None]], **settings: Any) -> World:
-    """Play a scene."""
-
-    async def whole(world: World) -> None:
-        world.kafka.create_topic(ONE, 1, max_message_bytes=1_500)
-        world.kafka.create_topic(TWO, 1)
-        world.forgotten |= {ONE, TWO}
-        producer = world.producer(
-            **{
-                "gapless": True,
-                "linger_ms": 5,
-                "delivery_timeout_ms": 3_000,
-                "retry_backoff_ms": 10,
-                **settings,
-            }
-        )
-        await producer.start()
-        await scene(Scene(world, producer))
-
-    return simulate(whole, 1)
+from tests.simulation.outbox.scene import LARGE, ONE, POLL, TWO, Scene, failing, play
 
 
 def test_a_row_alone() -> None:
@@ -257,18 +166,6 @@ def test_a_held_row_outlives_the_session(failure: str) -> None:
         assert (its.letters, its.log()) == ([1], [2])
 
     play(scene)
-
-
-def failing(*names: str) -> Callable[[str], None]:
-    """The first calls with these names fail."""
-    left = list(names)
-
-    def step(name: str) -> None:
-        if name in left:
-            left.remove(name)
-            raise BrokenStoreError(name)
-
-    return step
 
 
 @pytest.mark.parametrize("ends", ["close", "cancel"])
