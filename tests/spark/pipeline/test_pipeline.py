@@ -24,6 +24,7 @@ from examples.pipeline.topic import TopicSource
 from tests.effort import PROOF
 from tests.repo.source import ROOT
 from tests.spark.conftest import no_producer_is_kept
+from tests.spark.late_workers import with_workers
 from tests.spark.rows import forget_last_commit
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ class Written:
         return [dict(record.headers) for record in self.portal.call(self.kafka.records, topic)]
 
 
+def stop_queries(spark: SparkSession) -> None:
+    """One of the two queries has failed: end the other one, before both are started again."""
+    for query in spark.streams.active:
+        query.stop()
+
+
 @pytest.fixture(scope="module")
 def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
     """Both queries ran to their end, and then again as if the driver had died before it recorded their last epochs."""
@@ -60,10 +67,10 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         job = job_in(folder, ORDERS, kafka.bootstrap_servers)
         ORDERS.write_files(Path(job.files))
         asyncio.run(send_orders(job.servers, ORDERS))
-        run(spark, job)
+        with_workers(lambda: run(spark, job), before_another=lambda: stop_queries(spark))
         for query in ("orders", "sums"):
             forget_last_commit(job.state_of(query))
-        run(spark, job)
+        with_workers(lambda: run(spark, job), before_another=lambda: stop_queries(spark))
         yield Written(portal, kafka, job)
         no_producer_is_kept()
 

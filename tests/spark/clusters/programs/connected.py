@@ -7,38 +7,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from aioproducer import ConfigurationError
 from aioproducer.spark import audit, foreach_batch, register, write
 from aioproducer.spark.auditing import marked
 from tests.spark.exactly_once.epochs import counts
+from tests.spark.late_workers import with_workers
 from tests.spark.rows import forget_last_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 TASKS = 4
-STARTS = 6
-WORKER_IS_LATE = "Timed out while waiting for the Python worker to connect back"
-
-
-def started(writing: DataStreamWriter) -> StreamingQuery:
-    """The query, once Spark has its Python worker.
-
-    The server gives the worker 10 s from its start to its connection, which no setting changes. It imports pandas, PyArrow and gRPC
-    in that time: on a busy machine that takes longer, the query does not start, and another worker may be asked for.
-    """
-    for _ in range(STARTS - 1):
-        try:
-            return writing.start()
-        except PySparkException as error:
-            if WORKER_IS_LATE not in str(error):
-                raise
-    return writing.start()
 
 
 def is_exactly_once(options: dict[str, str]) -> bool:
@@ -84,10 +66,10 @@ class Ways:
         """Write all input; repeat the last epoch of an exactly-once stream."""
         checkpoint = self.folder / options["topic"]
         to_the_end = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-        started(to_the_end).awaitTermination()
+        with_workers(to_the_end.start).awaitTermination()
         if is_exactly_once(options):
             forget_last_commit(checkpoint)
-            started(to_the_end).awaitTermination()
+            with_workers(to_the_end.start).awaitTermination()
 
     def nameless(self, options: dict[str, str]) -> str:
         """The error of exactly-once updates without a sink.id."""
