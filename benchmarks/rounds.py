@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +51,7 @@ class Rounds:
         Each round begins with another one: a broker's JVM gets faster all the time, and the last contestant benefits
         most.
         """
-        contestants = self._able(workload)
+        contestants = workload.contestants
         done: dict[str, list[Round]] = {contestant.name: [] for contestant in contestants}
         self.results[workload.name] = done
         for number in range(rounds):
@@ -61,13 +60,6 @@ class Rounds:
                 one = self._one(contestant)
                 done[contestant.name].append(one)
                 self.say(_line(workload, contestant, number + 1, one))
-
-    def _able(self, workload: Workload) -> list[Contestant]:
-        there = {None, *pythons()}
-        for contestant in workload.contestants:
-            if contestant.python not in there:
-                self.say(f"{contestant.name}: left out, there is no such Python on this machine")
-        return [contestant for contestant in workload.contestants if contestant.python in there]
 
     def _one(self, contestant: Contestant) -> Round:
         self._topics += 1
@@ -115,8 +107,12 @@ def _line(workload: Workload, contestant: Contestant, number: int, one: Round) -
 
 
 def _run_process(contestant: Contestant, one: Work) -> Round:
-    python = python_of(contestant.python) if contestant.python else sys.executable
-    command = [python, "-m", f"benchmarks.clients.{contestant.program}", json.dumps(attrs.asdict(one))]
+    command = [
+        sys.executable,
+        "-m",
+        f"benchmarks.clients.{contestant.program}",
+        json.dumps(attrs.asdict(one)),
+    ]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=_LIMIT)
     except subprocess.TimeoutExpired as error:
@@ -125,20 +121,3 @@ def _run_process(contestant: Contestant, one: Work) -> Round:
         if done.returncode == 0 and line.startswith(MARK):
             return Round(**json.loads(line.removeprefix(MARK)))
     raise RoundFailedError(f"{contestant.name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-
-
-@cache
-def pythons() -> dict[str, str]:
-    """The Pythons of this machine by their minor versions."""
-    lines = _stdout("tools/setup_machine.sh", "pythons").splitlines()
-    return dict(line.split(maxsplit=1) for line in lines)
-
-
-@cache
-def python_of(version: str) -> str:
-    """The Python of an environment of that minor version, made or brought up to date as `make test` does."""
-    return _stdout(pythons()[version], "tools/setup_venv.py", "core", "--dir", f".venvs/{version}").strip()
-
-
-def _stdout(*command: str) -> str:
-    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout

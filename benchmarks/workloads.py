@@ -28,8 +28,6 @@ class Contestant:
     # The partitions of its topic.
     partitions: int = 4
     listener: Listener = "plaintext"
-    # The minor version of its Python; None: the one that runs this.
-    python: str | None = None
 
 
 @attrs.frozen
@@ -95,9 +93,7 @@ def _transactions(each: int, count: int, warm_up: int, linger_ms: int, **others:
 
 
 def _ours(name: str, records: int, **changes: Any) -> Contestant:
-    outer = {
-        key: changes.pop(key) for key in ("partitions", "python", "program", "listener") if key in changes
-    }
+    outer = {key: changes.pop(key) for key in ("partitions", "program", "listener") if key in changes}
     program = outer.pop("program", "aioproducer_send")
     return Contestant(name, program, records, records // 10, changes, **outer)
 
@@ -177,11 +173,10 @@ STALLS: Final = Workload(
 )
 LOOPS: Final = Workload(
     "loops",
-    "100 B again: other loops and Pythons, several producers in one loop, Kafka's default socket buffer",
+    "100 B again: other loops, several producers in one loop, Kafka's default socket buffer",
     (
         _ours("asyncio", 1_000_000),
         _ours("uvloop", 1_000_000, uvloop=True),
-        _ours("asyncio, Python 3.13", 1_000_000, python="3.13"),
         _ours("2 producers", 1_000_000, many=2),
         _ours("4 producers", 1_000_000, many=4),
         _ours("8 producers", 1_000_000, many=8),

@@ -48,7 +48,16 @@ class ProduceHead(NamedTuple):
 
 def write_produce(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
     """The request with its header, in pieces; the batches' own bytes are among them, not copied."""
-    return _flexible(head, topics) if head.version >= FLEXIBLE_FROM else _classic(head, topics)
+    if head.version < FLEXIBLE_FROM:
+        return _classic(head, topics)
+    # The bytes before the next batch.
+    text = _HEADER.pack(PRODUCE, head.version, head.correlation_id)
+    text += _settings(head.client_id, head.transactional_id, head.acks, head.timeout_ms)
+    text += _uvarint(len(topics) + 1)
+    parts: list[bytes | memoryview] = []
+    text = frame_topics(parts, text, topics, head.version >= TOPIC_IDS_FROM)
+    parts.append(text + NO_TAGS)
+    return parts
 
 
 def _classic(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
@@ -63,17 +72,6 @@ def _classic(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | 
             text += _PARTITION.pack(partition, len(view))
             parts += (bytes(text), view)
             text.clear()
-    return parts
-
-
-def _flexible(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
-    # The bytes before the next batch.
-    text = _HEADER.pack(PRODUCE, head.version, head.correlation_id)
-    text += _settings(head.client_id, head.transactional_id, head.acks, head.timeout_ms)
-    text += _uvarint(len(topics) + 1)
-    parts: list[bytes | memoryview] = []
-    text = frame_topics(parts, text, topics, head.version >= TOPIC_IDS_FROM)
-    parts.append(text + NO_TAGS)
     return parts
 
 

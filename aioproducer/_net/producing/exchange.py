@@ -92,7 +92,8 @@ class ProduceExchange:
             else:
                 settlement.answered(batch, self._understood(partition), now)
             topic_at, at = settlement.settle_topics(topics, names, topic_at, at + 1, self._waiting, now)
-        self._omitted()
+        if self._waiting:
+            self._omitted()
         return strange
 
     def _name_of(self, topic: TopicProduceResponse) -> str:
@@ -120,8 +121,6 @@ class ProduceExchange:
         )
 
     def _omitted(self) -> None:
-        if not self._waiting:
-            return
         error = ProtocolError(
             "the broker's Produce answer lacks a partition of the request",
             broker=self._link.connection.broker,

@@ -22,6 +22,7 @@ from aioproducer.errors import BrokerUnavailableError, KafkaError
 if TYPE_CHECKING:
     from aioproducer._net.connecting.connection.connection import Connection
     from aioproducer._net.producing.brokers import Brokers
+    from aioproducer._net.transactions.transactions import Transactions
     from aioproducer._state.cluster.metadata import Node
     from aioproducer._state.queues.partition_queue import NodeQueue
 
@@ -74,15 +75,14 @@ class Sender:
 
     def _has_work(self) -> bool:
         """Whether partitions may be ready: the draining of a request says more."""
-        return bool(self.queue.ready) and not self._is_early()
+        return bool(self.queue.ready) and (self.transactions is None or not self._is_early(self.transactions))
 
     def _has_ready(self) -> bool:
         return self._has_work() and self.drainer.has_ready(self.queue, self.loop.time())
 
-    def _is_early(self) -> bool:
+    def _is_early(self, transactions: Transactions) -> bool:
         """Whether the previous transaction still has to settle; if so, the sender is woken after that."""
-        transactions = self.transactions
-        if transactions is None or transactions.marker_delay.until <= self.loop.time():
+        if transactions.marker_delay.until <= self.loop.time():
             return False
         transactions.after_marker_delay.ring_at(transactions.marker_delay.until, self.work.ring)
         return True
@@ -108,7 +108,8 @@ class Sender:
 
     def _is_usable(self, link: Link) -> bool:
         # The answer that returned the permit may have requested a pause.
-        return not (link.connection.closed or self._pause(link) > 0)
+        connection = link.connection
+        return not (connection.closed or (connection.muted_until > 0 and self._pause(link) > 0))
 
     def send_at_once(self) -> bool:
         """Send one request without a turn of the loop; False: there is none, or it has to wait."""
@@ -158,8 +159,7 @@ class Sender:
 
     def _pause(self, link: Link) -> float:
         # KIP-219: the broker requested a pause; other brokers go on.
-        muted_until = link.connection.muted_until
-        return muted_until - self.loop.time() if muted_until > 0 else 0.0
+        return link.connection.muted_until - self.loop.time()
 
     async def _was_muted(self, link: Link) -> bool:
         """Wait for the end of the pause that the broker requested; a new connection to it would not know of the pause."""

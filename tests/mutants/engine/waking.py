@@ -216,8 +216,8 @@ WAKING: Final = (
     _mutant(
         "omitted-partition-hangs",
         "_net/producing/exchange.py",
-        "        self._omitted()\n",
-        "        pass\n",
+        "            self._omitted()\n",
+        "            pass\n",
         "A Produce answer leaves a partition out, and its batch waits without end.",
         "tests/scenarios/test_b_answers.py::test_b08_an_answer_leaves_partitions_out",
     ),
