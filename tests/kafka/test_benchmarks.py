@@ -26,7 +26,6 @@ from benchmarks.workloads import (
     ENDLESS,
     JAVA,
     LIMIT,
-    LOOPS,
     NOT_SCRAPED,
     OBSERVED,
     ON_THREE_BROKERS,
@@ -365,9 +364,8 @@ def _lines(output: str, contestants: tuple[Contestant, ...]) -> int:
 @pytest.mark.timeout(300)
 def test_every_workload_runs() -> None:
     """A tiny run on a real Kafka ends well and has a line for each contestant of each kind of work."""
-    # Another Python needs an environment of its own; three brokers and 5,000 partitions take half a minute each; so does
-    # counting, which comes with the latter.
-    left_out = (LOOPS, THREE_NODES, PARTITIONS)
+    # Three brokers and 5,000 partitions take half a minute each; so does counting, which comes with the latter.
+    left_out = (THREE_NODES, PARTITIONS)
     # The same programs with other sizes would test nothing new.
     different = {_programs(workload): workload for workload in WORKLOADS if workload not in left_out}
     chosen = list(different.values())
