@@ -7,11 +7,13 @@ import asyncio
 import dataclasses
 import datetime
 import decimal
+import fractions
 import functools
 import gc
 import ipaddress
 import json
 import math
+import numbers
 import uuid
 import weakref
 from collections import UserString, deque
@@ -64,6 +66,23 @@ class Reading(float):
     """A number of a class of a library, as numpy has them."""
 
 
+class Huge:
+    """A finite number that a double has as infinity."""
+
+    def __float__(self) -> float:
+        return math.inf
+
+
+class Whole(Huge):
+    """An integer, as sympy has them: its float is no error."""
+
+
+numbers.Integral.register(Whole)
+# Classes of numpy that are no subclasses of Python's own.
+LongDouble = type("longdouble", (Huge,), {"__module__": "numpy"})
+Single = type("float32", (), {"__module__": "numpy", "__float__": lambda self: 1.5})
+
+
 def _id(value: Any) -> str:
     return "view" if isinstance(value, memoryview) else str(value)
 
@@ -85,7 +104,11 @@ WRONG = [
     ("double", UserString("1.5")),
     ("double", decimal.Decimal("1e400")),
     ("double", decimal.Decimal("-1e400")),
+    ("double", decimal.Decimal("1.8e308")),
     ("double", 10**400),
+    ("double", fractions.Fraction(10**400)),
+    ("double", Whole()),
+    ("double", LongDouble()),
     ("float", UserString("1.5")),
     ("float", 10**400),
     ("float", "nan"),
@@ -135,7 +158,11 @@ RIGHT = [
     ("double", 2, 2.0),
     ("double", True, 1.0),
     ("double", decimal.Decimal("1.5"), 1.5),
+    ("double", decimal.Decimal("1.7e308"), 1.7e308),
     ("double", decimal.Decimal("Infinity"), math.inf),
+    ("double", fractions.Fraction(3, 2), 1.5),
+    ("double", Single(), 1.5),
+    ("float", Single(), 1.5),
     ("double", Reading(1.5), 1.5),
     (["null", "double"], Reading(1.5), 1.5),
     ("bytes", memoryview(b"abc"), b"abc"),

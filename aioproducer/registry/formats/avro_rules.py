@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import numbers
 import re
 import uuid
 from collections.abc import Callable, Collection
@@ -15,7 +14,12 @@ from fastavro.write import LOGICAL_WRITERS
 
 from aioproducer.errors import ConfigurationError
 from aioproducer.registry.formats.by_class import ByClass
-from aioproducer.registry.formats.floats import is_rounded_to_infinity, is_text
+from aioproducer.registry.formats.floats import (
+    is_decimal_of_double,
+    is_never_infinite,
+    is_rounded_to_infinity,
+    is_text,
+)
 from aioproducer.registry.formats.to_dict import Plain
 
 __all__ = ["PRIMITIVES", "Check", "Rule", "is_custom", "rule_of", "rule_of_custom"]
@@ -109,8 +113,10 @@ def _int(data: Any) -> None:
 
 
 def _double(data: Any) -> None:
-    if isinstance(data, float | numbers.Integral):
-        # numpy has such classes: as fast as Python's own from now on.
+    if is_decimal_of_double(data):
+        return
+    if is_never_infinite(type(data)):
+        # As fast as Python's own from now on.
         _DOUBLES.remember(type(data), True)
     elif _is_too_large(data, "double", 64):
         raise ValueError("a double has 64 bits, and this number is too large")
