@@ -9,6 +9,7 @@ import decimal
 import enum
 import io
 import ipaddress
+import json
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -348,6 +349,47 @@ async def test_an_iterator_for_a_function_of_the_program(
             assert read_by_fastavro(schema, data) == [{"f": read}]
 
 
+def test_an_iterator_with_the_name_of_a_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function has read it when another field turns out to need a conversion, whatever tuples came before."""
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "string-read", lambda data, schema: ",".join(data))
+    schema = {
+        "type": "record",
+        "name": "Reads",
+        "fields": [
+            {"name": "read", "type": ["null", {"type": "string", "logicalType": "read"}]},
+            {"name": "other", "type": "string"},
+        ],
+    }
+    serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+    encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+    items = ("a", "b", "c")
+    for each in (items, iter(items)):
+        made = io.BytesIO(encode({"read": ("string", each), "other": Kind.OLD}))
+        assert fastavro.schemaless_reader(made, fastavro.parse_schema(schema), None) == {
+            "read": "a,b,c",
+            "other": "old",
+        }
+
+
+@pytest.mark.parametrize("kind", ["alone", "array", "map"])
+def test_calls_of_a_function_for_texts(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fastavro alone calls it: the check needs no value of it."""
+    calls: list[str] = []
+
+    def seen_by(data: Any, schema: Any) -> Any:
+        calls.append(data)
+        return data
+
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "string-seen", seen_by)
+    seen = {"type": "string", "logicalType": "seen"}
+    types = {"alone": seen, "array": {"type": "array", "items": seen}, "map": {"type": "map", "values": seen}}
+    schema = record_of("R", types[kind])
+    serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+    encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+    encode({"f": {"alone": "a", "array": ["a"], "map": {"b": "a"}}[kind]})
+    assert calls == ["a"]
+
+
 async def test_iterables_that_a_function_of_the_program_takes(
     embedded: EmbeddedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -527,6 +569,8 @@ MADE: list[tuple[Any, Any]] = [
     # Of classes that only the function takes, and of those that the type below would take.
     (["null", "boolean", {"type": "long", "logicalType": "parsed"}], "3.7"),
     (["null", "boolean", {"type": "long", "logicalType": "parsed"}], 3),
+    (["null", "boolean", {"type": "float", "logicalType": "large"}], "x"),
+    ([{"type": "string", "logicalType": "none"}, {"type": "float", "logicalType": "large"}], "x"),
 ]
 
 
@@ -540,6 +584,8 @@ async def test_what_a_logical_type_of_the_program_makes(
     monkeypatch.setitem(
         fastavro.write.LOGICAL_WRITERS, "long-parsed", lambda data, schema: decimal.Decimal("3.7")
     )
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "float-large", lambda data, schema: 1e300)
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "string-none", lambda data, schema: None)
     async with Registry(embedded.url) as registry:
         serializer: AvroSerializer[Any] = AvroSerializer(registry, record_of("R", kind))
         await serializer.warm("t")

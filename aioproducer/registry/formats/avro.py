@@ -21,7 +21,7 @@ try:
     from aioproducer.registry.formats.avro_checks import check_of
     from aioproducer.registry.formats.avro_failures import reason_of
     from aioproducer.registry.formats.avro_rules import PRIMITIVES
-    from aioproducer.registry.formats.avro_schemas import UNFIT, AvroSchema, parsed
+    from aioproducer.registry.formats.avro_schemas import AvroSchema, parsed
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "fastavro":
         raise
@@ -102,8 +102,8 @@ def _encode_of(
             if check is not None:
                 check(data)
             write(buffer, root, data)
-        except UNFIT:
-            # Its error has the record in its text: nothing is raised here, where it would be the context.
+        except Exception:  # noqa: BLE001, S110 - of fastavro or of a function of the program
+            # It may have the record in its text: nothing is raised here, where it would be the context.
             pass
         else:
             return prefix + buffer.getvalue()
@@ -116,7 +116,7 @@ def _encode_of(
         buffer = BytesIO()
         try:
             write(buffer, root, data)
-        except UNFIT as error:
+        except Exception as error:  # noqa: BLE001  # as above
             kind = TypeError if isinstance(error, TypeError) else ValueError
         else:
             return buffer.getvalue()

@@ -90,7 +90,9 @@ class _Rules:
         others = [each for each in schema if each != "null"]
         if len(others) == 1:
             rule = self.of(others[0])
-            return None if rule is None else Rule(_optional(rule), {type(None)})
+            if rule is None:
+                return None
+            return Rule(_optional(rule), rule.fits if type(None) in rule.fits else {type(None)})
         branches = [Branch.of(each, self._schema, self.of(each)) for each in schema]
         return rule_of_union(branches, self._plain, strict=self._strict)
 

@@ -55,13 +55,19 @@ def is_custom(kind: str, schema: Any) -> bool:
 
 
 def rule_of_custom(kind: str, schema: Any, rule: Rule | None, plain: Plain) -> Rule:
-    """The rule of a logical type of the program: what its function makes is looked at as a value of the type below it."""
+    """The rule of a logical type of the program: its function gets nothing that can be read once.
+
+    What it makes is looked at as a value of the type below it, if that has a rule.
+    """
+    readable = _readable(plain)
+    if rule is None:
+        # The function is called by fastavro alone.
+        return readable
     name = f"{kind}-{schema['logicalType']}"
 
     def check(data: Any) -> None:
-        if plain.reads(data):
-            # The function is called again for the bytes.
-            raise TypeError(f"a list is required, not {type(data).__name__}")
+        if type(data) not in readable.fits:
+            readable.check(data)
         kind: type[Exception] | None = None
         try:
             made = LOGICAL_WRITERS[name](data, schema)
@@ -71,10 +77,24 @@ def rule_of_custom(kind: str, schema: Any, rule: Rule | None, plain: Plain) -> R
             raise kind(
                 f"this {type(data).__name__} does not fit the type {schema['type']} with {schema['logicalType']}"
             )
-        if rule is not None and type(made) not in rule.fits:
+        if type(made) not in rule.fits:
             rule.check(made)
 
     return Rule(check)
+
+
+def _readable(plain: Plain) -> Rule:
+    """The rule of values that a function may read more than once. Their classes are remembered."""
+    known = ByClass(_READABLE)
+
+    def check(data: Any) -> None:
+        if plain.reads(data):
+            raise TypeError(f"a list is required, not {type(data).__name__}")
+        if not isinstance(data, tuple):
+            # A tuple may name a type of a union, and have any value in it.
+            known.remember(type(data), True)
+
+    return Rule(check, known)
 
 
 def rule_of(kind: str, schema: Any) -> Rule | None:
@@ -205,6 +225,8 @@ def _uuid(data: Any) -> None:
         uuid.UUID(data)
 
 
+# The usual classes of values for functions of programs.
+_READABLE: Final[dict[type, bool]] = {str: True, type(None): True}
 # An int that is too large is refused by fastavro.
 _DOUBLES: Final = ByClass({float: True, int: True})
 _PRIMITIVE: Final = {

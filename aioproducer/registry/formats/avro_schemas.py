@@ -17,11 +17,11 @@ from aioproducer.errors import ConfigurationError
 from aioproducer.registry.formats.avro_rules import PRIMITIVES
 from aioproducer.registry.schemas import advice_about
 
-__all__ = ["UNFIT", "AvroSchema", "parsed"]
+__all__ = ["AvroSchema", "parsed"]
 
 _RECORDS: Final = {"record", "error"}
 # What fastavro raises for an object that does not fit, with objects of other libraries inside as well.
-UNFIT: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_UNFIT: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @attrs.frozen
@@ -85,7 +85,7 @@ def parsed(text: str, referred: Iterable[str] = ()) -> AvroSchema:
         for each in referred:
             parse_schema(_loaded(each), named)
         root = parse_schema(_loaded(text), named)
-    except (SchemaParseException, UnknownType, *UNFIT, RecursionError) as error:
+    except (SchemaParseException, UnknownType, *_UNFIT, RecursionError) as error:
         problem = f"schema: is no Avro schema: {type(error).__name__}: {error}"
         raise ConfigurationError(problem + advice_about(text)) from None
     _set_defaults(named)
@@ -110,7 +110,7 @@ def _set_defaults(named: Mapping[str, Any]) -> None:
         for field in schema["fields"] if schema["type"] in _RECORDS else ():
             if "default" in field:
                 # One that does not fit is refused when it is needed.
-                with suppress(*UNFIT):
+                with suppress(*_UNFIT):
                     field["default"] = as_data(named, field["type"], field["default"])
 
 

@@ -55,6 +55,16 @@ _TAKEN_BY: Final[dict[type, tuple[str, ...]]] = {
     dict: (*_RECORDS, "map"),
     list: ("array",),
 }
+# The types without values that fastavro would change in a union: it takes those of the class only, in their range.
+_VALIDATED: Final = ("null", "boolean", "int", "long", "bytes", "fixed")
+# The types that take all values of a class: fastavro tries no other one behind them.
+_TAKES_ALL: Final[dict[type, str]] = {
+    type(None): "null",
+    bool: "boolean",
+    str: "string",
+    bytes: "bytes",
+    float: "double",
+}
 # The values that are read as those of another class, by the type.
 _CONVERTED_BY: Final[dict[str, tuple[type, ...]]] = {
     "int-date": (str, numbers.Integral, datetime.datetime),
@@ -131,6 +141,13 @@ class Branch:
         """The number of the keys of a mapping that have a place in this type and a value."""
         keys = data if self.type == "map" else self.fields.intersection(data)
         return sum(data[key] is not None for key in keys)
+
+    @property
+    def looks_at_made(self) -> bool:
+        """Whether the value that a function of the program makes has to be looked at: fastavro would change some."""
+        if not self.is_custom or self.rule is None or self.type in _VALIDATED:
+            return False
+        return self.rule.looks_at_all
 
     def check(self, data: Any) -> None:
         """Check a value that is written with this type."""
@@ -257,8 +274,11 @@ def _taking(branches: Sequence[Branch], types: Sequence[str]) -> Sequence[Branch
 
 def _is_harmless(kind: type, possible: Sequence[Branch]) -> bool:
     """Whether fastavro refuses each value of a class that one of these types would change."""
-    if any(each.is_custom for each in possible):
+    possible = _tried(kind, possible)
+    if any(each.looks_at_made for each in possible):
         return False
+    # A function of the program is called by fastavro. None of these classes can be read once only.
+    possible = [each for each in possible if not each.is_custom]
     types = [each.type for each in possible]
     if kind is int:
         # The ranges of integers are looked at. A large one is rounded by a double that comes before a long.
@@ -268,6 +288,14 @@ def _is_harmless(kind: type, possible: Sequence[Branch]) -> bool:
         return {*types} <= {*_FLOATS} and types != ["float"]
     is_converted = any(issubclass(kind, _CONVERTED_BY.get(each, ())) for each in types)
     return not is_converted and all(each.rule is None or kind in each.rule.fits for each in possible)
+
+
+def _tried(kind: type, possible: Sequence[Branch]) -> Sequence[Branch]:
+    """The types up to the first one that takes all values of a class."""
+    for number, each in enumerate(possible, 1):
+        if each.type == _TAKES_ALL.get(kind) and not each.is_custom:
+            return possible[:number]
+    return possible
 
 
 def _left(branches: Sequence[Branch], data: dict[Any, Any]) -> Sequence[Branch]:
