@@ -705,6 +705,10 @@ def test_what_a_function_of_the_program_gets(dumps: Any, validate: bool) -> None
         assert json.loads(encode(top())) == wanted
 
 
+# The standard library reads them out of bytes, and the readers of other languages do not.
+OTHER_ENCODINGS = ("utf-8-sig", "utf-16", "utf-16-le", "utf-32", "utf-32-be")
+
+
 @pytest.mark.parametrize("missing", [(), ("msgspec", "msgspec.json"), ("msgspec", "msgspec.json", "orjson")])
 def test_reading_what_a_function_of_the_program_has_made(
     missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -723,7 +727,6 @@ def test_reading_what_a_function_of_the_program_has_made(
             integer(made)
     last = _encode_by(_same, {"properties": {"a": {"type": "integer"}}}, validate=True)
     assert last(b'{"a":"b","a":1}') == b'{"a":"b","a":1}'
-    assert last('{"a":1}'.encode("utf-16")).decode("utf-16") == '{"a":1}'
     with pytest.raises(ValueError, match="at /a"):
         last(b'{"a":1,"a":"b"}')
     anything = _encode_by(_same, {"maxLength": 9}, validate=True)
@@ -734,7 +737,8 @@ def test_reading_what_a_function_of_the_program_has_made(
         (b"9" * 5000, "cannot be checked: too many levels or digits"),
         (b"[" * 200_000 + b"]" * 200_000, "cannot be checked: too many levels"),
         (b'["secret\n"]', "dumps has made no JSON"),
-        (b'["secret\xff"]', "dumps has made no JSON"),
+        (b'["secret\xff"]', "dumps has made no JSON in UTF-8"),
+        *(('["secret"]'.encode(each), "dumps has made no JSON in UTF-8") for each in OTHER_ENCODINGS),
     ):
         with pytest.raises(ValueError, match=words) as caught:
             anything(made)

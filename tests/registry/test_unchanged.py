@@ -832,6 +832,16 @@ async def test_a_field_that_would_be_another_one(wrong: Any, embedded: EmbeddedR
             serializer.serialize("t", None, wrong)
 
 
+@pytest.mark.parametrize("entries", [{True: 1e39}, {True: "1.5"}, {3: 1.0}], ids=str)
+async def test_the_field_in_an_error_of_an_entry(entries: Any, embedded: EmbeddedRegistry) -> None:
+    """It is that of the map: the parts of an entry are no fields of the message."""
+    async with Registry(embedded.url) as registry:
+        serializer: ProtobufSerializer[Any] = ProtobufSerializer(registry, MEASURE)
+        await serializer.warm("t")
+        with pytest.raises((TypeError, ValueError), match=r"field by\b"):
+            serializer.serialize("t", None, {"by": entries})
+
+
 async def test_fields_of_other_classes(embedded: EmbeddedRegistry) -> None:
     """They are written if they are read as equal."""
     right = {

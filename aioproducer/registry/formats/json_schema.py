@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -32,7 +31,6 @@ __all__ = ["JsonSerializer", "check_of", "load_validators"]
 _UNKNOWN: Final = (TypeError, ValueError)
 # What a function of the program gets as it is.
 _AS_GIVEN: Final = (dict, list, tuple)
-_LISTS: Final = (list, tuple, set, frozenset, deque)
 
 
 class JsonSerializer(RegistrySerializer[T_contra]):
@@ -226,9 +224,7 @@ def _opened(plain: Plain) -> Convert:
     def convert(data: Any) -> Any:
         if isinstance(data, Mapping):
             return dict(data.items())
-        if (isinstance(data, _LISTS) and not hasattr(data, "_asdict")) or plain.reads(data):
-            return list(data)
-        return plain(data)
+        return list(data) if plain.is_list(data) else plain(data)
 
     return convert
 
@@ -257,11 +253,12 @@ def _problem_of(made: bytes, check: Callable[[Any], None]) -> str:
     """The reason for which bytes are no JSON that can be checked. The standard library reads more than others."""
     constants: list[str] = []
     try:
-        check(json.loads(made, parse_constant=constants.append))
+        # Of bytes, it would read UTF-16 and UTF-32 as well, which other readers refuse.
+        check(json.loads(made.decode(), parse_constant=constants.append))
     except DoesNotFitError:
         raise
     except (UnicodeDecodeError, json.JSONDecodeError):
-        return "dumps has made no JSON"
+        return "dumps has made no JSON in UTF-8"
     except (ValueError, RecursionError):
         return "what dumps has made cannot be checked: too many levels or digits, or a lone surrogate"
     return f"dumps has made {constants[0]}, which is no JSON" if constants else ""

@@ -174,12 +174,12 @@ def _check(descriptor: Any, fields: dict[Any, Any]) -> None:
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             _check_entries(field, value)
         elif not _is_repeated(field):
-            _check_one(field, value)
+            _check_one(field, value, name)
         elif isinstance(value, (*_NO_LIST, dict)) or is_read_once(value):
             raise TypeError(f"a list is required for the field {name}, not {type(value).__name__}")
         elif isinstance(value, Iterable):
             for each in value:
-                _check_one(field, each)
+                _check_one(field, each, name)
 
 
 def _is_repeated_by_label(field: Any) -> bool:
@@ -200,38 +200,38 @@ def _check_entries(field: Any, entries: Any) -> None:
     parts = field.message_type.fields_by_name
     kind = parts["value"].message_type
     for key, value in entries.items():
-        _check_one(parts["key"], key)
-        _check_one(parts["value"], value)
+        _check_one(parts["key"], key, field.name)
+        _check_one(parts["value"], value, field.name)
         if isinstance(value, dict) and kind is not None and kind.full_name != STRUCT:
             # Before 6.30, Protobuf makes no messages of the values of a map.
             entries[key] = made_of(GetMessageClass(kind), value)
 
 
-def _check_one(field: Any, value: Any) -> None:
-    """Check one value of a field. A message in it has kept what it was given."""
+def _check_one(field: Any, value: Any, name: str) -> None:
+    """Check one value of a field. A message in it has kept what it was given. `name` is that of the map of an entry."""
     if field.type == field.TYPE_FLOAT:
-        _check_number(field, value, 32)
+        _check_number(name, value, 32)
     elif field.type == field.TYPE_DOUBLE:
         if not isinstance(value, float):
-            _check_number(field, value, 64)
+            _check_number(name, value, 64)
     elif field.type == field.TYPE_BOOL:
         is_number = isinstance(value, numbers.Number)
         if is_number and value not in (0, 1):
-            raise TypeError(f"a bool is required for the field {field.name}, not {type(value).__name__}")
+            raise TypeError(f"a bool is required for the field {name}, not {type(value).__name__}")
     elif field.message_type is not None:
         kind = field.message_type
         if kind.full_name == _LIST and isinstance(value, _NO_LIST):
-            raise TypeError(f"a list is required for the field {field.name}, not {type(value).__name__}")
+            raise TypeError(f"a list is required for the field {name}, not {type(value).__name__}")
         if isinstance(value, dict) and kind.full_name != STRUCT:
             _check(kind, value)
 
 
-def _check_number(field: Any, value: Any, bits: int) -> None:
+def _check_number(name: str, value: Any, bits: int) -> None:
     if is_text(value):
         # Protobuf reads numbers out of some.
-        raise TypeError(f"a number is required on field {field.name}, not {type(value).__name__}")
+        raise TypeError(f"a number is required on field {name}, not {type(value).__name__}")
     if is_rounded_to_infinity(value, bits):
-        raise ValueError(f"the field {field.name} has {bits} bits, and this number is too large for them")
+        raise ValueError(f"the field {name} has {bits} bits, and this number is too large for them")
 
 
 def message_path(descriptor: Any) -> tuple[int, ...]:

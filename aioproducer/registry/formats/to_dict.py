@@ -86,8 +86,12 @@ class Plain:
 
     def reads(self, data: Any) -> bool:
         """Whether an object becomes a list of what may be read once: nothing is read of it before."""
+        return is_read_once(data) and self.is_list(data)
+
+    def is_list(self, data: Any) -> bool:
+        """Whether an object becomes a list of its items: it has no fields, and no form of its own."""
         kind = type(data)
-        return is_read_once(data) and (self._by_class.get(kind) or self._convert_of(kind)) == self._of_list
+        return (self._by_class.get(kind) or self._convert_of(kind)) in (self._of_list, self._of_tuple)
 
     def _convert_of(self, kind: type) -> Convert:
         if issubclass(kind, enum.Enum):
