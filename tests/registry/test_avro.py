@@ -371,6 +371,21 @@ def test_an_iterator_with_the_name_of_a_type(monkeypatch: pytest.MonkeyPatch) ->
         }
 
 
+def test_a_function_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record may fit: it is not refused."""
+
+    def exhausted(data: Any, schema: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "string-exhausted", exhausted)
+    schema = record_of("R", {"type": "string", "logicalType": "exhausted"})
+    serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+    encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+    for value in ("a", Kind.OLD):
+        with pytest.raises(MemoryError):
+            encode({"f": value})
+
+
 @pytest.mark.parametrize("kind", ["alone", "array", "map"])
 def test_calls_of_a_function_for_texts(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """fastavro alone calls it: the check needs no value of it."""

@@ -20,7 +20,7 @@ try:
 
     from aioproducer.registry.formats.avro_checks import check_of
     from aioproducer.registry.formats.avro_failures import reason_of
-    from aioproducer.registry.formats.avro_rules import PRIMITIVES
+    from aioproducer.registry.formats.avro_rules import PRIMITIVES, Check
     from aioproducer.registry.formats.avro_schemas import AvroSchema, parsed
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "fastavro":
@@ -93,6 +93,7 @@ def _encode_of(
     convert, spared = conversion(to_dict, plain)
     root, check = schema.root, check_of(schema, plain, strict=strict)
     write: Any = partial(schemaless_writer, strict=True) if strict else schemaless_writer
+    encode_again = _encode_again_of(schema, write, check, strict=strict)
 
     def encode(data: Any) -> bytes:
         if type(data) is not spared:
@@ -109,20 +110,30 @@ def _encode_of(
             return prefix + buffer.getvalue()
         return prefix + encode_again(plain(data))
 
+    return encode
+
+
+def _encode_again_of(
+    schema: AvroSchema, write: Any, check: Check | None, *, strict: bool
+) -> Callable[[Any], bytes]:
+    """Encode a mapping with objects in it."""
+
     def encode_again(data: Any) -> bytes:
-        """Encode a mapping with objects in it."""
         if check is not None:
             check(data)
         buffer = BytesIO()
         try:
-            write(buffer, root, data)
+            write(buffer, schema.root, data)
+        except MemoryError:
+            # The record may fit.
+            raise
         except Exception as error:  # noqa: BLE001  # as above
             kind = TypeError if isinstance(error, TypeError) else ValueError
         else:
             return buffer.getvalue()
         raise kind(reason_of(schema, data, strict=strict))
 
-    return encode
+    return encode_again
 
 
 def _bytes_of(prefix: bytes, to_dict: Convert | None) -> Callable[[Any], bytes]:

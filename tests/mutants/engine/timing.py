@@ -152,8 +152,8 @@ TIMING: Final = (
     _mutant(
         "throttling-seen-too-late",
         "_net/producing/sender.py",
-        "return not (link.connection.closed or self._pause(link) > 0)",
-        "return not link.connection.closed",
+        "return not (connection.closed or (connection.muted_until > 0 and self._pause(link) > 0))",
+        "return not connection.closed",
         "A request that waited for a permit leaves although the answer that freed the permit asked for a pause.",
         "tests/net/producing/test_throttled_permits.py",
     ),
