@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SENDS: Final = 200_000
 REQUESTS: Final = 1_000
+RUNS: Final = 2
 MANY_PARTITIONS: Final = 5_000
 _FEW_SENDS: Final = 2_000
 _FEW_REQUESTS: Final = 100
@@ -70,18 +71,18 @@ def count_instructions(kafka: KafkaCluster, scale: float = 1.0) -> Counts:
     )
 
 
-def instructions_each(servers: str, what: str, topic: str, few: int, more: int) -> int:
-    """The cost of each of `more` additional ones.
+def instructions_each(servers: str, what: str, topic: str, few: int, more: int, runs: int = RUNS) -> int:
+    """The cost of each of `more` additional ones, by the smallest counts of several runs.
 
-    Each run takes place twice, and the smaller count is used: another turn of the loop, or metadata of 5,000 partitions that are
-    asked for again, add instructions, and nothing takes some away.
+    Another turn of the loop, or metadata of 5,000 partitions that are asked for again, add instructions, and nothing takes some
+    away.
     """
     counts = (str(few), str(few + more))
     with ThreadPoolExecutor(len(counts)) as pool:
-        first, again = (
-            list(pool.map(lambda count: _counted(servers, what, topic, count), counts)) for _ in range(2)
-        )
-    without, with_them = map(min, first, again)
+        pairs = [
+            tuple(pool.map(lambda count: _counted(servers, what, topic, count), counts)) for _ in range(runs)
+        ]
+    without, with_them = map(min, zip(*pairs, strict=True))
     return round((with_them - without) / more)
 
 
