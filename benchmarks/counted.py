@@ -77,12 +77,13 @@ def instructions_each(servers: str, what: str, topic: str, few: int, more: int, 
     Another turn of the loop, or metadata of 5,000 partitions that are asked for again, add instructions, and nothing takes some
     away.
     """
-    counts = (str(few), str(few + more))
-    with ThreadPoolExecutor(len(counts)) as pool:
-        pairs = [
-            tuple(pool.map(lambda count: _counted(servers, what, topic, count), counts)) for _ in range(runs)
+    with ThreadPoolExecutor(2) as pool:
+        counts = [
+            tuple(pool.map(lambda count: _counted(servers, what, topic, str(count)), (few, few + more)))
+            for _ in range(runs)
         ]
-    without, with_them = map(min, zip(*pairs, strict=True))
+    without = min(first for first, _ in counts)
+    with_them = min(second for _, second in counts)
     return round((with_them - without) / more)
 
 
