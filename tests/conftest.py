@@ -90,6 +90,10 @@ def client_identity(authority: Authority) -> Issued:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give tests on a real Kafka the time that its start takes, and each of several workers its part of every file."""
     for item in items:
+        if " object at 0x" in item.nodeid:
+            raise pytest.UsageError(
+                f"the name of a test has an address, which each worker has another of: {item.nodeid}"
+            )
         if item.get_closest_marker("kafka") and not item.get_closest_marker("timeout"):
             item.add_marker(_KAFKA_TIMEOUT)
     # A worker begins with a piece of this list, and the long tests are neighbours: one would have them all.

@@ -100,9 +100,9 @@ class Held:
         return self._rows.keys()
 
     @property
-    def with_letter(self) -> Sequence[HeldRow]:
-        """Those that wait only to be read once again before they are deleted."""
-        return [each for each in self._rows.values() if each.has_letter]
+    def has_letters(self) -> bool:
+        """Whether the dead letters of some are written: they wait to be read again, and are deleted then."""
+        return any(each.has_letter for each in self._rows.values())
 
     def __contains__(self, held: HeldRow) -> bool:
         return self._rows.get(held.row.id) is held

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from aioproducer.outbox.backoff import Backoff
     from aioproducer.outbox.doubts import Doubts
     from aioproducer.outbox.flight import Flight
-    from aioproducer.outbox.held import HeldRow
     from aioproducer.outbox.signals import Signals
     from aioproducer.outbox.store import DeadLetterOutlet, Store
     from aioproducer.producer import Producer
@@ -116,7 +115,7 @@ class Session:
             await self._work()
         finally:
             await ended(*self._looking.tasks, *self._setting_aside.tasks)
-            self._setting_aside.note()
+            self._setting_aside.end()
 
     async def _work(self) -> None:
         await self._landed()
@@ -137,10 +136,8 @@ class Session:
             if not has_work and not self._signals.stopping:
                 await self._wait()
         await self._landed()
-        await self._ended(lambda: not self._setting_aside.is_writing)
-        self._setting_aside.note()
-        await self._delete_held(self._flight.held.with_letter)
         await self.delete_acked()
+        await self._end_letter()
 
     @property
     def _has_room(self) -> bool:
@@ -383,10 +380,21 @@ class Session:
         self._looking.go_on()
         await self._check_lock()
         self._setting_aside.go_on()
-        await self._delete_held(self._flight.held.decided)
+        await self._delete_held()
 
-    async def _delete_held(self, rows: Sequence[HeldRow]) -> None:
-        done = [each for each in rows if each.is_done]
+    async def _end_letter(self) -> None:
+        """The relay ends: wait for the letter that is on its way, and delete its row, so that no other relay writes it again."""
+        await self._ended(lambda: not self._setting_aside.is_writing)
+        self._setting_aside.note()
+        if self._flight.held.has_letters:
+            rows = await self._store.read(self._batch, self._flight.ids)
+            await self._check_lock()
+            # A row that is not in this page stays, and has a second letter: another row may have its id.
+            self._flight.unsent(rows, are_last=len(rows) < self._batch)
+            await self._delete_held()
+
+    async def _delete_held(self) -> None:
+        done = [each for each in self._flight.held.decided if each.is_done]
         for each in done:
             self._flight.done(each.row)
         if done:

@@ -80,17 +80,23 @@ class SettingAside:
         if task is None or row is None or not task.done():
             return
         self._task = self._row = None
-        if task.cancelled():
-            return
         try:
             task.result()
         except DeadLetterFailedError as failed:
             self._failed(row, failed.error)
+        except asyncio.CancelledError as cancelled:
+            # By the outlet itself.
+            self._failed(row, cancelled)
         else:
             self._backoff.reset()
             row.has_letter = True
             # Meanwhile another program may have deleted it, and made another one with its id.
             self._read_again([row])
+
+    def end(self) -> None:
+        """Note what became of a letter, unless it was withdrawn because the session ends."""
+        if self._task is not None and not self._task.cancelled():
+            self.note()
 
     def _read_again(self, rows: Sequence[HeldRow]) -> None:
         self._held.read_again(rows)

@@ -84,7 +84,10 @@ Single = type("float32", (), {"__module__": "numpy", "__float__": lambda self: 1
 
 
 def _id(value: Any) -> str:
-    return "view" if isinstance(value, memoryview) else str(value)
+    if isinstance(value, memoryview):
+        return "view"
+    name = str(value)
+    return type(value).__name__ if " object at " in name else name
 
 
 WRONG = [

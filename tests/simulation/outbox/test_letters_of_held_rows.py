@@ -19,7 +19,7 @@ HELD = (101, 102, 103, 104)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 4, 100])
-@pytest.mark.parametrize("fault", ["fails", "hangs", "is slow", "is cancelled"])
+@pytest.mark.parametrize("fault", ["fails", "hangs", "is slow", "is cancelled", "cancels its task"])
 def test_an_outlet_with_a_fault(fault: str, batch: int) -> None:
     """Rows behind are written at once, in their order. Each letter is written when the outlet works again."""
 
@@ -30,12 +30,19 @@ def test_an_outlet_with_a_fault(fault: str, batch: int) -> None:
         async def on_letter(_: int) -> None:
             nonlocal tries
             tries += 1
+            if tries > 100:
+                # Without a pause, no time would pass.
+                works.set()
             if works.is_set():
                 return
             if fault == "fails":
                 raise BrokenStoreError("dead letters")
             if fault == "is cancelled":
                 raise asyncio.CancelledError
+            if fault == "cancels its task":
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
             await (works.wait() if fault == "hangs" else asyncio.sleep(10))
 
         its.on_letter = on_letter
@@ -177,6 +184,85 @@ def test_an_end_while_a_letter_is_written(ends: str) -> None:
         await running
         assert its.letters == [1]
         assert its.log() == [behind]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_an_end_when_a_row_is_made_anew(is_read: bool) -> None:
+    """Another program has given its id to another row while its letter was written: that row stays, and the next relay sends it."""
+
+    async def scene(its: Scene) -> None:
+        begun, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def on_letter(_: int) -> None:
+            begun.set()
+            await goes_on.wait()
+
+        its.on_letter = on_letter
+        store = its.store
+        relay = its.relay(store)
+        running = asyncio.ensure_future(relay.run())
+        await its.hold(relay, 1)
+        its.table.last_id = 1
+        behind = its.decide()
+        await begun.wait()
+        await its.until(lambda: behind not in its.table.rows)
+        if is_read:
+            its.table.commit(Row(1, TWO, b"another one"))
+            asyncio.get_running_loop().call_later(1, goes_on.set)
+        else:
+            # Its session ends before it is read again, and the next one before its first page.
+            store.step = failing("read")
+            goes_on.set()
+            await its.until(lambda: its.letters)
+            await its.until(lambda: its.world.lines("the store has failed"))
+            its.table.commit(Row(1, TWO, b"another one"))
+        await relay.close()
+        await running
+        assert list(its.table.rows) == [1]
+        async with its.relay():
+            await its.until(lambda: not its.table.rows)
+        assert (its.letters, its.log(TWO)) == ([1], [1])
+
+    play(scene)
+
+
+def test_acknowledged_rows_at_the_end() -> None:
+    """They are deleted before the relay waits for a letter: when it is killed then, they are not sent again."""
+
+    async def scene(its: Scene) -> None:
+        begun, never = asyncio.Event(), asyncio.Event()
+
+        async def on_letter(_: int) -> None:
+            begun.set()
+            await never.wait()
+
+        its.on_letter = on_letter
+        relay = its.relay()
+        running = asyncio.ensure_future(relay.run())
+        await its.hold(relay, 1)
+        its.table.last_id = 1
+        its.decide()
+        await begun.wait()
+        sent = relay.stats().sent
+        ways = [link.to_broker for port in its.ports for link in its.world.network.links(port)]
+        for way in ways:
+            way.hold()
+        behind = its.table.add(TWO, b"behind")
+        await its.until(lambda: relay.stats().sent == sent + 1)
+        closing = asyncio.ensure_future(relay.close(60))
+        await its.moment()
+        assert behind in its.table.rows
+        for way in ways:
+            way.release()
+        await its.until(lambda: its.table.rows.keys() == {1})
+        await asyncio.sleep(1)
+        assert not closing.done()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await closing
 
     play(scene)
 
