@@ -167,9 +167,13 @@ async def over_sessions(kafka: SecuredNodes, name: str, seconds: float, **given:
         # Far more than the metadata connection has, and few enough for a busy machine.
         busy = [one for one in stats.connections if one.requests > 30]
         assert len(busy) == PARTITIONS
+        # On a busy machine an answer may not come within a part of a session: a new connection is opened before its end then.
+        assert sum(one.authentication_failures for one in busy) <= PARTITIONS
+        assert sum(one.reauthentications for one in busy) >= PARTITIONS
         for one in busy:
-            assert (one.connects, one.failures, one.authentication_failures) == (1, 0, 0)
-            assert one.reauthentications >= int(seconds / SESSION_SECONDS)
+            assert one.failures == 0
+            assert one.connects <= 1 + one.authentication_failures
+            assert one.connects + one.reauthentications > int(seconds / SESSION_SECONDS)
 
 
 async def transactions_over_sessions(kafka: SecuredNodes, seconds: float) -> None:
