@@ -20,5 +20,5 @@ class Backoff:
         return min(pause, self._longest)
 
     def reset(self) -> None:
-        """A record was acknowledged, or set aside."""
+        """An attempt had success."""
         self._failures = 0

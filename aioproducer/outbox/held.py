@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from aioproducer.outbox.backoff import Backoff
 from aioproducer.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Held", "HeldRow"]
 
-# The pause between two searches for the records of one row, in seconds: it doubles with each of them.
+# The pause between two searches for the records of one row, and between two attempts to write a letter, in seconds: it doubles
+# with each of them.
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 # A row that is held is logged at this interval, in seconds.
@@ -41,7 +43,7 @@ class HeldRow:
         self.failed_letters = 0
         self.places = doubts.places
         self._due = -math.inf
-        self._pause = FIRST_PAUSE
+        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._logged_at = -math.inf
 
     @property
@@ -57,7 +59,7 @@ class HeldRow:
     def search_soon(self) -> None:
         """The next search is due now."""
         self._due = -math.inf
-        self._pause = FIRST_PAUSE
+        self._backoff.reset()
 
     def search_begins(self) -> None:
         """Another one is due a pause after its end, or when a record follows meanwhile."""
@@ -70,8 +72,7 @@ class HeldRow:
         elif self.doubts.are_cleared:
             self.outcome = Outcome.NOT_WRITTEN
         elif self._due == math.inf:
-            self._due = now + self._pause
-            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            self._due = now + self._backoff.next()
 
     def is_to_be_logged(self, now: float) -> bool:
         """Whether it was not logged for a while."""

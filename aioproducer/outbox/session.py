@@ -244,9 +244,9 @@ class Session:
 
     async def _landed(self) -> None:
         """Wait until each sent record has its outcome."""
-        await self._ended(lambda: self._flight.is_landed)
+        await self._wait_until(lambda: self._flight.is_landed)
 
-    async def _ended(self, is_so: Callable[[], bool]) -> None:
+    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
         """Wait until it is so, while the lock is held."""
         while not is_so():
             self._signals.clear()
@@ -384,7 +384,7 @@ class Session:
 
     async def _end_letter(self) -> None:
         """The relay ends: wait for the letter that is on its way, and delete its row, so that no other relay writes it again."""
-        await self._ended(lambda: not self._setting_aside.is_writing)
+        await self._wait_until(lambda: not self._setting_aside.is_writing)
         self._setting_aside.note()
         if self._flight.held.has_letters:
             rows = await self._store.read(self._batch, self._flight.ids)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.outbox.backoff import Backoff
+from aioproducer.outbox.held import FIRST_PAUSE, LONGEST_PAUSE
 from aioproducer.outbox.letters import DeadLetterFailedError
 
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["SettingAside"]
 
 log: Final = logging.getLogger("aioproducer")
-
-# The pause after a letter that was not written, in seconds: it doubles with each further one.
-FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 60.0
 
 
 class SettingAside:
@@ -61,7 +58,8 @@ class SettingAside:
     def go_on(self) -> None:
         """Note what became of a letter, and begin the next one, if no pause is to be made."""
         self.note()
-        if self._letters is None or self._task is not None or (self._due or 0.0) > self._now():
+        is_pausing = self._due is not None and self._due > self._now()
+        if self._letters is None or self._task is not None or is_pausing:
             return
         waiting = [each for each in self._held.decided if not each.is_done]
         if self._due is not None:

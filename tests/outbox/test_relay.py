@@ -107,8 +107,9 @@ async def test_nothing_is_deleted_before_its_acknowledgement(
         assert 0 <= oldest < 60
         answers.release()
         await until(lambda: not table.rows)
-    # On a busy machine they may be two batches.
-    assert store.calls.count("delete") < 5
+    # On a busy machine they may be several requests.
+    answers_given = sum(request.api == "Produce" for request in kafka.requests)
+    assert store.calls.count("delete") <= answers_given
 
 
 async def test_a_row_that_is_committed_late_is_sent_when_it_is_seen(

@@ -10,8 +10,11 @@ from pyspark.errors import PySparkException
 T = TypeVar("T")
 
 ATTEMPTS: Final = 6
-# "Python worker failed to connect back" of a query, "Timed out while waiting for the Python worker to connect back" of a server.
-WORKER_IS_LATE: Final = "connect back"
+# Of a query, and of a server of Spark Connect.
+WORKER_IS_LATE: Final = (
+    "Python worker failed to connect back",
+    "Timed out while waiting for the Python worker to connect back",
+)
 
 
 def with_workers(start: Callable[[], T], *, before_another: Callable[[], object] = lambda: None) -> T:
@@ -24,7 +27,7 @@ def with_workers(start: Callable[[], T], *, before_another: Callable[[], object]
         try:
             return start()
         except PySparkException as error:
-            if WORKER_IS_LATE not in str(error):
+            if not any(each in str(error) for each in WORKER_IS_LATE):
                 raise
         before_another()
     return start()

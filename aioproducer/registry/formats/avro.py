@@ -127,7 +127,7 @@ def _encode_again_of(
         except MemoryError:
             # The record may fit.
             raise
-        except Exception as error:  # noqa: BLE001  # as above
+        except Exception as error:  # noqa: BLE001  # of fastavro or of a function of the program
             kind = TypeError if isinstance(error, TypeError) else ValueError
         else:
             return buffer.getvalue()
