@@ -11,14 +11,15 @@ all of them one shape.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json as _json
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import attrs
 
-from aioproducer.errors import KafkaError, SerializationError
+from aioproducer.errors import KafkaError, RecordError, SerializationError
 from aioproducer.records import BytesLike, Headers
 
 __all__ = ["Encoded", "Json", "NotPrepared", "Serializer", "String", "TopicSerializer", "json", "string"]
@@ -31,6 +32,17 @@ Part: TypeAlias = Literal["key", "value"]
 
 class NotPrepared(Exception):  # noqa: N818  # a signal to the producer, which is no error
     """Raised by `serialize` when it has to learn something first: the producer awaits `prepare` and calls `serialize` again."""
+
+
+# A serializer may need more than the record: OSError has the errors of connections and time-outs.
+_OUTSIDE: Final = (OSError, MemoryError, asyncio.CancelledError, NotPrepared)
+
+
+def is_outside(error: BaseException | None) -> bool:
+    """True for an error of a serializer that is not about its record: of a registry or service, a connection, the memory."""
+    if isinstance(error, KafkaError):
+        return not isinstance(error, RecordError)
+    return isinstance(error, _OUTSIDE)
 
 
 class Encoded(NamedTuple):

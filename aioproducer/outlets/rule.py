@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from aioproducer._wire.error_codes import ErrorCode
 from aioproducer.errors import BrokerError, DeliveryError, KafkaError, RecordError
 from aioproducer.outcome import Outcome
-from aioproducer.serializers import NotPrepared
+from aioproducer.serializers import is_outside
 
 __all__ = ["OF_THE_RECORD", "is_of_the_record", "shares_a_refusal"]
 
@@ -16,9 +15,6 @@ __all__ = ["OF_THE_RECORD", "is_of_the_record", "shares_a_refusal"]
 OF_THE_RECORD: Final = frozenset(
     {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD}
 )
-
-# Raised by a serializer, which may need more than the record: OSError has the errors of connections and time-outs.
-_OUTSIDE: Final = (OSError, MemoryError, asyncio.CancelledError, NotPrepared)
 
 
 def is_of_the_record(error: BaseException) -> bool:
@@ -34,7 +30,7 @@ def is_of_the_record(error: BaseException) -> bool:
     if isinstance(error, DeliveryError):
         # A record of `send_nowait` that was refused when its topic became known.
         return isinstance(error.cause, RecordError) and is_of_the_record(error.cause)
-    return isinstance(error, RecordError) and not _is_of_all(error.cause)
+    return isinstance(error, RecordError) and not is_outside(error.cause)
 
 
 def shares_a_refusal(error: BaseException | None) -> bool:
@@ -43,10 +39,3 @@ def shares_a_refusal(error: BaseException | None) -> bool:
         return False
     refusal = error if isinstance(error, BrokerError) else error.cause
     return isinstance(refusal, BrokerError) and refusal.code in OF_THE_RECORD
-
-
-def _is_of_all(cause: BaseException | None) -> bool:
-    """True for a cause that is not about one record: a `RegistryError`, a connection, the memory, a cancelled task."""
-    if isinstance(cause, KafkaError):
-        return not isinstance(cause, RecordError)
-    return isinstance(cause, _OUTSIDE)

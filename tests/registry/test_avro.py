@@ -371,6 +371,60 @@ def test_an_iterator_with_the_name_of_a_type(monkeypatch: pytest.MonkeyPatch) ->
         }
 
 
+@pytest.mark.parametrize("items", [iter, Readings])
+def test_an_iterator_in_the_value_of_a_function(items: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function is called more than once, and gets a list each time, at any depth."""
+    writers = fastavro.write.LOGICAL_WRITERS
+    monkeypatch.setitem(writers, "string-read", lambda data, schema: ",".join(data["items"]))
+    monkeypatch.setitem(writers, "string-rows", lambda data, schema: ",".join(data[0]))
+    monkeypatch.setitem(writers, "string-deep", lambda data, schema: ",".join(data[0]["items"]))
+    monkeypatch.setitem(writers, "long-total", lambda data, schema: sum(map(len, data["items"])))
+    for base, logical, make, read in (
+        ("string", "read", lambda: {"items": items(["a", "b"])}, "a,b"),
+        ("string", "read", lambda: MappingProxyType({"items": items(["a", "b"])}), "a,b"),
+        ("string", "rows", lambda: [items(["a", "b"])], "a,b"),
+        ("string", "rows", lambda: deque([items(["a", "b"])]), "a,b"),
+        ("string", "rows", lambda: (items(["a", "b"]), 1, 2), "a,b"),
+        ("string", "deep", lambda: ({"items": items(["a", "b"])}, 1, 2), "a,b"),
+        ("long", "total", lambda: {"items": items(["a", "b"])}, 2),
+    ):
+        kind = {"type": base, "logicalType": logical}
+        inner = record_of("Inner", kind)
+        for outer, nested in (
+            (kind, False),
+            (["null", kind], False),
+            (["null", kind, "boolean"], False),
+            (["null", inner, "boolean"], True),
+        ):
+            schema = record_of("R", outer)
+            schema["fields"].append({"name": "other", "type": "string"})
+            serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+            encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+            # Twice: what is known of a class says nothing of the next object.
+            for other in ("old", Kind.OLD):
+                value: Any = {"f": make()} if nested else make()
+                made = io.BytesIO(encode({"f": value, "other": other}))
+                expected = {"f": read} if nested else read
+                assert fastavro.schemaless_reader(made, fastavro.parse_schema(schema), None) == {
+                    "f": expected,
+                    "other": "old",
+                }
+
+
+def test_a_value_of_a_function_with_itself_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function may take a part of it."""
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "string-named", lambda data, schema: data["name"])
+    value: dict[str, Any] = {"name": "a"}
+    value["parent"] = value
+    for kind, prefix in (
+        ({"type": "string", "logicalType": "named"}, b""),
+        (["null", {"type": "string", "logicalType": "named"}, "long"], b"\x02"),
+    ):
+        schema = record_of("R", kind)
+        serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+        assert serializer._make(Schema(json.dumps(schema)), {}).encode(b"")({"f": value}) == prefix + b"\x02a"
+
+
 def test_a_function_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The record may fit: it is not refused."""
 

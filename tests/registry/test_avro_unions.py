@@ -481,6 +481,97 @@ async def test_bytes_of_a_fixed_that_is_named(embedded: EmbeddedRegistry) -> Non
             serializer.serialize("t", None, {"f": b"abcd", "g": memoryview(b"abcdefgh")[::2]})
 
 
+RAW_RECORD = {
+    "type": "record",
+    "name": "Raw",
+    "logicalType": "raw",
+    "fields": [
+        {"name": "y", "type": ["null", "long"], "default": None},
+        {"name": "k", "type": ["null", "string"], "default": None},
+    ],
+}
+RAW_LONG = {"type": "long", "logicalType": "raw"}
+
+
+@dataclasses.dataclass
+class Pet:
+    """With the name of a record that has a field more."""
+
+    x: int
+
+
+def _encode_of(union: list[Any]) -> Any:
+    schema = record("R", f=union)
+    serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+    return serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+
+
+@pytest.mark.parametrize(
+    ("union", "value", "words"),
+    [
+        (["null", "double", RAW_LONG], 2**53 + 1, "the type double of the union would change this int"),
+        (["double", RAW_LONG], -(2**53) - 1, "the type double of the union would change this int"),
+        ([RAW_RECORD, record("A", x="long")], {"x": 1, "y": None}, "Raw would leave out a part"),
+        (["null", RAW_RECORD, "string"], {"amount": 5}, "no record of the union has a field"),
+        (
+            [
+                record("Pet", x="long", y="long"),
+                record("B", x="long", z="long"),
+                table("long") | {"logicalType": "raw"},
+            ],
+            Pet(1),
+            "the record with the name of its class, Pet",
+        ),
+    ],
+)
+def test_what_a_function_leaves_as_it_is(
+    union: list[Any], value: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is lost, as with the types alone."""
+    for base in ("long", "record", "map"):
+        monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, f"{base}-raw", lambda data, schema: data)
+    with pytest.raises(ValueError, match=words):
+        _encode_of(union)({"f": value})
+
+
+def test_a_function_that_makes_a_record_of_a_mapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it makes is compared with the fields of its record, and not what it got."""
+
+    def make(data: Any, schema: Any) -> Any:
+        return {"y": data["amount"]} if "amount" in data else data
+
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "record-raw", make)
+    for union in (["null", RAW_RECORD, "string"], [RAW_RECORD, table("string")]):
+        made = _encode_of(union)({"f": {"amount": 5}})
+        schema = fastavro.parse_schema(record("R", f=union))
+        assert fastavro.schemaless_reader(io.BytesIO(made), schema, None) == {"f": {"y": 5, "k": None}}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [record("X", q="long"), table("long"), {"type": "long", "logicalType": "raw"}],
+    ids=["record", "map", "custom"],
+)
+@pytest.mark.parametrize("levels", [None, 100_000])
+def test_an_object_without_an_end(other: Any, levels: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fastavro follows it in C for the choice of the type, until the process dies with all records that wait."""
+    monkeypatch.setitem(fastavro.write.LOGICAL_WRITERS, "long-raw", lambda data, schema: data)
+    schema = record("N", v="double", next=["null", "N", other])
+    serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+    encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+    data: dict[str, Any] = {"v": 1.5, "next": None}
+    if levels is None:
+        data["next"] = data
+    for _ in range(levels or 0):
+        data = {"v": 1.5, "next": data}
+    with pytest.raises(RecursionError):
+        encode(data)
+    few: dict[str, Any] = {"v": 1.5, "next": None}
+    for _ in range(50):
+        few = {"v": 1.5, "next": few}
+    assert fastavro.schemaless_reader(io.BytesIO(encode(few)), fastavro.parse_schema(schema), None) == few
+
+
 def test_keys_of_users_are_not_kept() -> None:
     """A map in a union has the user's data as its keys."""
     schema = record("R", f=[*LETTERS, {"type": "map", "values": "long"}])

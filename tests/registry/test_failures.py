@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import enum
 import json
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,9 +16,10 @@ from google.protobuf import struct_pb2, timestamp_pb2
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
 from aioproducer import Producer
-from aioproducer.errors import SerializationError
+from aioproducer.errors import KafkaError, SerializationError
 from aioproducer.outlets import DeadLetters
-from aioproducer.registry import AvroSerializer, JsonSerializer, ProtobufSerializer, Schema
+from aioproducer.registry import AvroSerializer, JsonSerializer, ProtobufSerializer, RegistryError, Schema
+from aioproducer.serializers import NotPrepared
 from aioproducer.testing import EmbeddedKafka, EmbeddedRegistry
 from tests.registry.messages import add_field, add_message, classes_of, new_file
 
@@ -273,6 +276,132 @@ def test_an_error_of_a_function_for_records(others: list[Any], monkeypatch: pyte
     encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
     for each in ({"to": SECRET}, {"-type": "X", "at": SECRET}, {"at": SECRET}):
         _check(encode, {"v": each}, "on field v")
+
+
+class Color(enum.Enum):
+    """A value that is converted, if a function of the program does not take it as it is."""
+
+    RED = "red"
+
+
+class DiskError(OSError, ValueError):
+    """As io.UnsupportedOperation is: of two classes."""
+
+
+OUTSIDE: list[Exception] = [
+    ConnectionRefusedError(111, "down"),
+    TimeoutError("late"),
+    DiskError("full"),
+    MemoryError(),
+    NotPrepared(),
+    KafkaError("refused"),
+    RegistryError("silent"),
+]
+
+
+@pytest.mark.parametrize(
+    "base", ["string", "boolean", "int", "long", "float", "double", "bytes", "array", "map", "record"]
+)
+@pytest.mark.parametrize("error", OUTSIDE, ids=lambda error: type(error).__name__)
+def test_an_error_that_is_not_of_the_record(
+    base: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function that asks a service: a minute without the service makes no record unfit."""
+    calls: list[Any] = []
+
+    def ask(data: Any, schema: Any) -> Any:
+        calls.append(data)
+        raise error
+
+    monkeypatch.setitem(LOGICAL_WRITERS, f"{base}-asked", ask)
+    asked: dict[str, Any] = {"type": base, "logicalType": "asked", "items": "long", "values": "long"}
+    if base == "record":
+        asked |= _record("A", at="long")
+    other = "string" if base == "boolean" else "boolean"
+    for kind, value in (
+        (asked, {"at": 1}),
+        (asked, Color.RED),
+        (["null", asked], {"at": 1}),
+        (["null", asked, other], {"at": 1}),
+        (["null", asked, other], 5),
+        ({"type": "array", "items": asked}, [{"at": 1}]),
+        ({"type": "map", "values": asked}, {"a": {"at": 1}}),
+        (["null", _record("B", b=asked), _record("C", c="long")], {"b": {"at": 1}}),
+    ):
+        schema = _record("R", v=kind)
+        serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+        encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+        calls.clear()
+        with pytest.raises(type(error)) as caught:
+            encode({"v": value})
+        assert caught.value is error
+        assert len(calls) == 1
+
+
+class Unsound:
+    """An object whose conversions fail with what it has in it."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def fail(self, *_: Any) -> Any:
+        raise self.error
+
+    __float__ = __int__ = __index__ = __bool__ = fail
+
+
+@pytest.mark.parametrize("kind", ["boolean", "int", "long", "float", "double"])
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError, KeyError, AttributeError, RuntimeError, OverflowError, ValueError]
+)
+def test_an_error_of_the_class_of_a_value(kind: str, error: type[Exception]) -> None:
+    """It may have the value in its text."""
+    for each in (kind, ["null", kind]):
+        schema = _record("R", v=each)
+        serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+        encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+        _check(encode, {"v": Unsound(error(SECRET))}, "on field v")
+        with pytest.raises(MemoryError):
+            encode({"v": Unsound(MemoryError())})
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "boolean",
+        "int",
+        "long",
+        {"type": "int", "logicalType": "date"},
+        {"type": "int", "logicalType": "time-millis"},
+        {"type": "long", "logicalType": "timestamp-micros"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("value", [math.inf, decimal.Decimal("-Infinity"), decimal.Decimal("sNaN")], ids=str)
+def test_a_number_without_a_value(kind: Any, value: Any) -> None:
+    """The error names the field."""
+    schema = _record("R", v=kind)
+    serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+    encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+    _check(encode, {"v": value}, "on field v")
+
+
+@pytest.mark.parametrize("value", ["g" * 32, f"{{{'g' * 32}}}", f"urn:uuid:{'g' * 32}", "secret", "-" * 36])
+def test_a_text_that_is_no_uuid(value: str) -> None:
+    """One of 32 characters may be a token, which Python has in the text of its error."""
+    uuid = {"type": "string", "logicalType": "uuid"}
+    for kind, data in (
+        (uuid, value),
+        (["null", uuid], value),
+        (["null", uuid, "long"], value),
+        ({"type": "array", "items": uuid}, [value]),
+    ):
+        schema = _record("R", v=kind)
+        serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
+        encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
+        with pytest.raises(ValueError, match="on field v") as caught:
+            encode({"v": data})
+        assert not any(value.strip("{}")[-32:] in text for text in texts_of(caught.value))
 
 
 async def test_a_dead_letter(embedded: EmbeddedRegistry) -> None:

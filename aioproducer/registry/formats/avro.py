@@ -14,6 +14,7 @@ from aioproducer.registry.framings import GivenFraming
 from aioproducer.registry.schemas import Schema, given_schema
 from aioproducer.registry.serializing import Encoder, Place, RegistrySerializer, T_contra
 from aioproducer.registry.subjects import GivenSubject
+from aioproducer.serializers import is_outside
 
 try:
     from fastavro import schemaless_writer
@@ -103,9 +104,10 @@ def _encode_of(
             if check is not None:
                 check(data)
             write(buffer, root, data)
-        except Exception:  # noqa: BLE001, S110 - of fastavro or of a function of the program
-            # It may have the record in its text: nothing is raised here, where it would be the context.
-            pass
+        except Exception as error:  # of fastavro or of a function of the program
+            if is_outside(error):
+                raise
+            # It may have the record in its text: nothing else is raised here, where it would be the context.
         else:
             return prefix + buffer.getvalue()
         return prefix + encode_again(plain(data))
@@ -124,10 +126,10 @@ def _encode_again_of(
         buffer = BytesIO()
         try:
             write(buffer, schema.root, data)
-        except MemoryError:
-            # The record may fit.
-            raise
-        except Exception as error:  # noqa: BLE001  # of fastavro or of a function of the program
+        except Exception as error:  # of fastavro or of a function of the program
+            if is_outside(error):
+                # The record may fit.
+                raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
         else:
             return buffer.getvalue()

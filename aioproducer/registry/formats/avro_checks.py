@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from aioproducer.registry.formats.avro_losses import ATOMS
 from aioproducer.registry.formats.avro_rules import (
     PRIMITIVES,
     Check,
@@ -18,7 +19,8 @@ from aioproducer.registry.formats.avro_rules import (
 )
 from aioproducer.registry.formats.avro_schemas import AvroSchema
 from aioproducer.registry.formats.avro_unions import Branch, rule_of_union
-from aioproducer.registry.formats.to_dict import Plain, is_read_once
+from aioproducer.registry.formats.to_dict import WITH_PARTS, Plain, is_read_once
+from aioproducer.serializers import is_outside
 
 __all__ = ["check_of"]
 
@@ -31,10 +33,30 @@ def check_of(schema: AvroSchema, plain: Plain, *, strict: bool) -> Check | None:
 
     `plain` converts the objects that are refused: functions of the program get nothing that it would read.
     """
-    rule = _Rules(schema, plain, strict=strict).of(schema.root)
+    rules = _Rules(schema, plain, strict=strict)
+    rule = rules.of(schema.root)
     if rule is None:
         return None
-    return rule.check if rule.looks_at_all else _single(rule)
+    check = rule.check if rule.looks_at_all else _single(rule)
+    return _bounded(check) if rules.may_have_no_end else check
+
+
+def _bounded(check: Check) -> Check:
+    """The check of objects that may have themselves in them: fastavro would follow them until the process dies."""
+
+    def bounded(data: Any) -> None:
+        _descend(data)
+        check(data)
+
+    return bounded
+
+
+def _descend(data: Any) -> None:
+    """Look at all levels of an object, of which Python follows a bounded number: it raises a RecursionError."""
+    if isinstance(data, WITH_PARTS):
+        for each in data.values() if isinstance(data, Mapping) else data:
+            if type(each) not in ATOMS:
+                _descend(each)
 
 
 class _Rules:
@@ -45,6 +67,14 @@ class _Rules:
         self._plain = plain
         self._strict = strict
         self._made: dict[str, Rule | None] = {}
+        self._begun: set[str] = set()
+        self._is_recursive = False
+        self._tries = False
+
+    @property
+    def may_have_no_end(self) -> bool:
+        """Whether fastavro looks at a whole object, for the choice of a type, that may have itself in it."""
+        return self._is_recursive and self._tries
 
     def of(self, schema: Any) -> Rule | None:
         """The rule of a type."""
@@ -67,7 +97,9 @@ class _Rules:
 
     def _record(self, name: str, described: list[Any]) -> Rule | None:
         if name in self._made:
+            self._is_recursive |= name in self._begun
             return self._made[name]
+        self._begun.add(name)
         fields: list[tuple[str, Rule]] = []
         usual: list[tuple[str, Collection[type]]] = []
         others: list[tuple[str, Rule]] = []
@@ -84,6 +116,7 @@ class _Rules:
                 usual.append((field["name"], rule.fits))
         if not fields:
             self._made[name] = None
+        self._begun.remove(name)
         return self._made[name]
 
     def _union(self, schema: list[Any]) -> Rule | None:
@@ -93,6 +126,7 @@ class _Rules:
             if rule is None:
                 return None
             return Rule(_optional(rule), rule.fits if type(None) in rule.fits else {type(None)})
+        self._tries = True
         branches = [Branch.of(each, self._schema, self.of(each)) for each in schema]
         return rule_of_union(branches, self._plain, strict=self._strict)
 
@@ -142,6 +176,9 @@ def _check_fields(data: Any, fields: list[tuple[str, Rule]]) -> None:
         try:
             rule.check(value)
         except (TypeError, ValueError) as error:
+            if is_outside(error):
+                # Some are of two classes.
+                raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{error} on field {name}") from None
 

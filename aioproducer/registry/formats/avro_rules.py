@@ -21,8 +21,9 @@ from aioproducer.registry.formats.floats import (
     is_text,
 )
 from aioproducer.registry.formats.to_dict import Plain
+from aioproducer.serializers import is_outside
 
-__all__ = ["PRIMITIVES", "Check", "Rule", "is_custom", "rule_of", "rule_of_custom"]
+__all__ = ["PRIMITIVES", "Check", "Rule", "is_custom", "made_by_custom", "rule_of", "rule_of_custom"]
 
 Check: TypeAlias = Callable[[Any], None]
 """Raises for a value that would be read as another one."""
@@ -63,38 +64,33 @@ def rule_of_custom(kind: str, schema: Any, rule: Rule | None, plain: Plain) -> R
     if rule is None:
         # The function is called by fastavro alone.
         return readable
-    name = f"{kind}-{schema['logicalType']}"
 
     def check(data: Any) -> None:
         if type(data) not in readable.fits:
             readable.check(data)
-        kind: type[Exception] | None = None
-        try:
-            made = LOGICAL_WRITERS[name](data, schema)
-        except Exception as error:  # noqa: BLE001  # of the program, and it may have the value in its text
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-        if kind is not None:
-            raise kind(
-                f"this {type(data).__name__} does not fit the type {schema['type']} with {schema['logicalType']}"
-            )
+        made = made_by_custom(schema, data)
         if type(made) not in rule.fits:
             rule.check(made)
 
     return Rule(check)
 
 
+def made_by_custom(schema: Any, data: Any) -> Any:
+    """What the function of a logical type of the program makes of a value. An error of it may have the value in its text."""
+    try:
+        return LOGICAL_WRITERS[f"{schema['type']}-{schema['logicalType']}"](data, schema)
+    except Exception as error:  # of the program
+        if is_outside(error):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+    raise kind(
+        f"this {type(data).__name__} does not fit the type {schema['type']} with {schema['logicalType']}"
+    )
+
+
 def _readable(plain: Plain) -> Rule:
-    """The rule of values that a function may read more than once. Their classes are remembered."""
-    known = ByClass(_READABLE)
-
-    def check(data: Any) -> None:
-        if plain.reads(data):
-            raise TypeError(f"a list is required, not {type(data).__name__}")
-        if not isinstance(data, tuple):
-            # A tuple may name a type of a union, and have any value in it.
-            known.remember(type(data), True)
-
-    return Rule(check, known)
+    """The rule of values that a function may read more than once."""
+    return Rule(plain.check_readable, plain.whole)
 
 
 def rule_of(kind: str, schema: Any) -> Rule | None:
@@ -111,7 +107,13 @@ def _null(data: Any) -> None:
 
 
 def _boolean(data: Any) -> None:
-    if not bool(data) == data:
+    try:
+        is_equal = bool(bool(data) == data)
+    except Exception as error:  # of the class of the value
+        if is_outside(error):
+            raise
+        is_equal = False
+    if not is_equal:
         raise TypeError(f"a boolean is required, not {type(data).__name__}")
 
 
@@ -120,7 +122,9 @@ def _long(data: Any) -> None:
         return
     try:
         is_whole = bool(int(data) == data)
-    except (TypeError, ValueError):
+    except Exception as error:  # of the class of the value; an OverflowError of infinity
+        if is_outside(error):
+            raise
         is_whole = False
     if not is_whole:
         raise TypeError(f"an integer is required, not {type(data).__name__}")
@@ -221,12 +225,18 @@ def _decimal_of(schema: Any) -> Check:
 
 
 def _uuid(data: Any) -> None:
-    if isinstance(data, str) and _UUID.fullmatch(data) is None:
+    if not isinstance(data, str) or _UUID.fullmatch(data) is not None:
+        return
+    try:
         uuid.UUID(data)
+    except ValueError:
+        # It has the text, if that is as long as a UUID.
+        pass
+    else:
+        return
+    raise ValueError("this text is no UUID")
 
 
-# The usual classes of values for functions of programs.
-_READABLE: Final[dict[type, bool]] = {str: True, type(None): True}
 # An int that is too large is refused by fastavro.
 _DOUBLES: Final = ByClass({float: True, int: True})
 _PRIMITIVE: Final = {

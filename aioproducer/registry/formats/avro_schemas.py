@@ -63,6 +63,20 @@ class AvroSchema:
         is_primitive = isinstance(schema, str) and schema in PRIMITIVES
         return _with_names({"type": schema} if is_primitive else schema, self.named)
 
+    def within(self, root: Any) -> Iterator[Any]:
+        """A type and all types in it, those with a name once."""
+        seen: set[str] = set()
+        left = [root]
+        while left:
+            schema = left.pop()
+            if isinstance(schema, str) and schema in self.named:
+                if schema in seen:
+                    continue
+                seen.add(schema)
+                schema = self.named[schema]
+            yield schema
+            left.extend(_parts(schema))
+
     def records_of_unions(self) -> dict[str, str]:
         """The full names of records that a union has beside others, by their names without a namespace."""
         found: dict[str, set[str]] = {}
@@ -118,11 +132,17 @@ def _types(schemas: Iterable[Any]) -> Iterator[Any]:
     """Some types, and all types in them that are not only named there."""
     for schema in schemas:
         yield schema
-        if isinstance(schema, list):
-            yield from _types(schema)
-        elif isinstance(schema, dict):
-            yield from _types(each["type"] for each in schema.get("fields", ()))
-            yield from _types(schema[each] for each in ("items", "values") if each in schema)
+        yield from _types(_parts(schema))
+
+
+def _parts(schema: Any) -> list[Any]:
+    """The types of which a type is made."""
+    if isinstance(schema, list):
+        return schema
+    if not isinstance(schema, dict):
+        return []
+    fields = [each["type"] for each in schema.get("fields", ())]
+    return fields + [schema[each] for each in ("items", "values") if each in schema]
 
 
 def _loaded(text: str) -> Any:

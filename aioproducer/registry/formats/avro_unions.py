@@ -20,10 +20,11 @@ import attrs
 from fastavro.validation import ValidationError, validate
 
 from aioproducer.registry.formats.avro_losses import ATOMS, Places, may_lose
-from aioproducer.registry.formats.avro_rules import Rule, is_custom
+from aioproducer.registry.formats.avro_rules import Rule, is_custom, made_by_custom
 from aioproducer.registry.formats.avro_schemas import AvroSchema
 from aioproducer.registry.formats.pydantic_classes import Named, Unnamed
 from aioproducer.registry.formats.to_dict import Plain
+from aioproducer.serializers import is_outside
 
 __all__ = ["Branch", "rule_of_union"]
 
@@ -105,6 +106,11 @@ class Branch:
     whole: AvroSchema
     is_custom: bool = False
     """Whether a function of the program makes its values, of values of any class."""
+
+    @property
+    def reaches_custom(self) -> bool:
+        """Whether a function of the program makes its values, or parts of them."""
+        return self.is_custom or any(map(_is_custom, self.whole.within(self.schema)))
 
     @classmethod
     def of(cls, schema: Any, whole: AvroSchema, rule: Rule | None) -> Branch:
@@ -207,8 +213,11 @@ def rule_of_union(branches: Sequence[Branch], plain: Plain, *, strict: bool) -> 
     harmless = {kind for kind, possible in taking.items() if _is_harmless(kind, possible)}
     # A mapping may fit a record that has no place for a part of it.
     is_free = dict in harmless and sum(each.type in _OF_MAPPINGS for each in taking[dict]) > 1
-    if is_free:
-        harmless.discard(dict)
+    harmless -= {dict} if is_free else set()
+    has_custom, whole = _reaches_custom(branches), plain.whole
+    # Those whose parts a function of the program may get.
+    with_parts = harmless & {dict, list} if has_custom else frozenset[type]()
+    harmless -= with_parts
     shapes = _Shapes(taking[dict])
     # The first one of each name.
     by_name = {each.name: each for each in reversed(branches)}
@@ -216,6 +225,8 @@ def rule_of_union(branches: Sequence[Branch], plain: Plain, *, strict: bool) -> 
     def check(data: Any) -> None:
         kind = type(data)
         if kind in harmless:
+            return
+        if has_custom and kind not in whole and _is_harmless_if_readable(data, with_parts, plain):
             return
         if isinstance(data, tuple):
             _check_named(by_name, data)
@@ -227,7 +238,7 @@ def rule_of_union(branches: Sequence[Branch], plain: Plain, *, strict: bool) -> 
                 return
             possible, take = shape.possible, shape.take
         else:
-            possible = taking[kind] if kind in taking else _of_others(branches, taking[dict], data, plain)
+            possible = taking[kind] if kind in taking else _of_others(branches, taking[dict], data)
         # Where one is left, fastavro takes that or none.
         taken = possible[0] if len(possible) == 1 else take(possible, data, strict=strict)
         if taken is None:
@@ -239,28 +250,35 @@ def rule_of_union(branches: Sequence[Branch], plain: Plain, *, strict: bool) -> 
                 f"the type {taken.type} of the union would change this {kind.__name__}, and {better.type} holds it: "
                 f"give a tuple of the name and the value, ({better.name!r}, ...)"
             )
-        if taken.type in _OF_MAPPINGS and not taken.is_custom and isinstance(data, Mapping):
+        if taken.type in _OF_MAPPINGS and isinstance(data, Mapping):
             _check_mapping(taken, taking[dict], data, strict=strict)
         taken.check(data)
 
     return Rule(check)
 
 
-def _of_others(
-    branches: Sequence[Branch], of_mappings: Sequence[Branch], data: Any, plain: Plain
-) -> Sequence[Branch]:
+def _reaches_custom(branches: Sequence[Branch]) -> bool:
+    return any(each.reaches_custom for each in branches)
+
+
+def _is_harmless_if_readable(data: Any, harmless: AbstractSet[type], plain: Plain) -> bool:
+    """Refuse what a function of the program would read for the choice of the type. Whether nothing else is looked at."""
+    plain.check_readable(data)
+    return type(data) in harmless
+
+
+def _of_others(branches: Sequence[Branch], of_mappings: Sequence[Branch], data: Any) -> Sequence[Branch]:
     """The types that may take a value of another class."""
-    if isinstance(data, dict):
-        return _left(of_mappings, data)
-    if plain.reads(data):
-        # A function of the program would read it for the choice of the type.
-        raise TypeError(f"a list is required, not {type(data).__name__}")
-    return branches
+    return _left(of_mappings, data) if isinstance(data, dict) else branches
 
 
 def _check_named(by_name: Mapping[str, Branch], data: tuple[Any, ...]) -> None:
     if len(data) == 2 and isinstance(data[0], str) and data[0] in by_name:
         by_name[data[0]].check(data[1])
+
+
+def _is_custom(schema: Any) -> bool:
+    return isinstance(schema, dict) and is_custom(schema["type"], schema)
 
 
 def _is_required(field: Any) -> bool:
@@ -277,12 +295,13 @@ def _is_harmless(kind: type, possible: Sequence[Branch]) -> bool:
     possible = _tried(kind, possible)
     if any(each.looks_at_made for each in possible):
         return False
-    # A function of the program is called by fastavro. None of these classes can be read once only.
+    with_custom = [each.type for each in possible]
+    # A function of the program is called by fastavro.
     possible = [each for each in possible if not each.is_custom]
     types = [each.type for each in possible]
     if kind is int:
-        # The ranges of integers are looked at. A large one is rounded by a double that comes before a long.
-        in_front = types[: types.index("long")] if "long" in types else []
+        # The ranges of integers are looked at. A large one is rounded by a double that comes before a long, also of a program.
+        in_front = with_custom[: with_custom.index("long")] if "long" in with_custom else []
         return {*types} <= {"int", "long", "double"} and "double" not in in_front
     if kind is float:
         return {*types} <= {*_FLOATS} and types != ["float"]
@@ -355,6 +374,12 @@ def _better(taken: Branch, branches: Sequence[Branch], data: Any) -> Branch | No
 
 
 def _check_mapping(taken: Branch, others: Sequence[Branch], data: Mapping[Any, Any], *, strict: bool) -> None:
+    if taken.is_custom:
+        # It may be a mapping with other keys.
+        made = made_by_custom(taken.schema, data)
+        if not isinstance(made, Mapping):
+            return
+        data = made
     if type(data) is Unnamed:
         _check_class(taken, others, data, strict=strict)
     elif type(data) is Named and taken.type == "map" and any(each.name == data.name for each in others):
@@ -436,7 +461,9 @@ def _unfit(branch: Branch, data: Any, *, strict: bool) -> str:
         validate(data, branch.schema, strict=strict)
     except ValidationError as error:
         return f" if {error.errors[0].field or branch.name} has its type"
-    except Exception:  # noqa: BLE001  # of fastavro or of the program, about a value of the user
+    except Exception as error:  # of fastavro or of the program, about a value of the user
+        if is_outside(error):
+            raise
         return " if its fields have their types"
     return ""
 
@@ -459,7 +486,9 @@ def _is_rounded(kind: str, data: Any) -> bool:
 def _fits(branch: Branch, data: Any, *, strict: bool) -> bool:
     try:
         return bool(validate(data, branch.schema, raise_errors=False, strict=strict))
-    except Exception:  # noqa: BLE001  # it may have the value in its text
+    except Exception as error:  # it may have the value in its text
+        if is_outside(error):
+            raise
         kind = type(data).__name__
     raise ValueError(
         f"a type of the union cannot be tried with this {kind}: "

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from aioproducer.registry.formats.by_class import ByClass
+from aioproducer.serializers import is_outside
 
 __all__ = ["is_decimal_of_double", "is_never_infinite", "is_rounded_to_infinity", "is_text"]
 
@@ -30,7 +31,9 @@ def is_rounded_to_infinity(data: Any, bits: int) -> bool:
         number = float(data)
     except OverflowError:
         return True
-    except (TypeError, ValueError):
+    except Exception as error:  # of the class of the value; the encoder meets it as well
+        if is_outside(error):
+            raise
         return False
     return abs(number) >= _TOO_LARGE[bits] and not (math.isinf(number) and data == number)
 

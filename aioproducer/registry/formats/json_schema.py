@@ -236,7 +236,7 @@ def _check_of_made(check: Callable[[Any], None]) -> Callable[[bytes], None]:
     def verify(made: bytes) -> None:
         try:
             check(loads(made))
-        except DoesNotFitError:
+        except (DoesNotFitError, MemoryError):
             raise
         except Exception:  # noqa: BLE001, S110 - of any reader; it may have the whole text
             pass

@@ -12,6 +12,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 from google.protobuf.message_factory import GetMessageClass
 
 from aioproducer.registry.formats.unknown_fields import shown_name
+from aioproducer.serializers import is_outside
 
 __all__ = ["STRUCT", "made_of"]
 
@@ -23,7 +24,9 @@ def made_of(message_type: Any, fields: Mapping[Any, Any]) -> Any:
     """The message with these fields; a TypeError or ValueError names the field that does not fit."""
     try:
         return message_type(**fields)
-    except Exception as error:  # noqa: BLE001  # of Protobuf, about a value of the user
+    except Exception as error:  # of Protobuf, about a value of the user
+        if is_outside(error):
+            raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
     name = message_type.DESCRIPTOR.full_name
     raise kind(_reason(message_type, fields) or f"the fields do not fit the message {name}")

@@ -26,7 +26,7 @@ from aioproducer.registry.formats.pydantic_classes import Classes, Named, Unname
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["EXACT", "Convert", "Plain", "conversion", "is_plain", "is_read_once"]
+__all__ = ["EXACT", "WITH_PARTS", "Convert", "Plain", "conversion", "is_plain", "is_read_once"]
 
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -45,6 +45,8 @@ EXACT: Final[Mapping[type, Convert]] = MappingProxyType(
     {str: str.__str__, int: int.__int__, float: float.__float__}
 )
 """The conversions of objects of subclasses to the object of Python's own class, whatever their own methods make of it."""
+WITH_PARTS: Final = (Mapping, list, tuple, set, frozenset, deque)
+"""The classes of objects whose parts are converted."""
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -75,6 +77,8 @@ class Plain:
             Unnamed: lambda data: Unnamed(self._of_mapping(data)),
         }
         self._by_class = ByClass(given)
+        self.whole = ByClass(dict.fromkeys(_OWN_ATOMS, True))
+        """The classes of objects that are neither read once nor have parts that may be."""
 
     def __call__(self, data: Any) -> Any:
         """The object in plain form, with all that it has in it."""
@@ -87,6 +91,31 @@ class Plain:
     def reads(self, data: Any) -> bool:
         """Whether an object becomes a list of what may be read once: nothing is read of it before."""
         return is_read_once(data) and self.is_list(data)
+
+    def check_readable(self, data: Any) -> None:
+        """Refuse what may be read once, and what has it inside: a function of the program may be called more than once."""
+        try:
+            found = self._reader_in(data)
+        except RecursionError:
+            # Such an object is not converted either.
+            return
+        if found is not None:
+            raise TypeError(f"a list is required, not {type(found).__name__}")
+
+    def _reader_in(self, data: Any) -> Any:
+        """The first part of an object that may be read once; None if there is none."""
+        kind, whole = type(data), self.whole
+        if kind not in _OWN and not isinstance(data, WITH_PARTS):
+            if self.reads(data):
+                return data
+            whole.remember(kind, True)
+            return None
+        for each in data.values() if kind is dict or isinstance(data, Mapping) else data:
+            if type(each) not in whole:
+                found = self._reader_in(each)
+                if found is not None:
+                    return found
+        return None
 
     def is_list(self, data: Any) -> bool:
         """Whether an object becomes a list of its items: it has no fields, and no form of its own."""

@@ -207,8 +207,8 @@ OUTLETS: Final = (
     ),
     _mutant(
         "outage-of-a-serializer-sets-all-aside",
-        "outlets/rule.py",
-        "    return isinstance(cause, _OUTSIDE)\n",
+        "serializers.py",
+        "    return isinstance(error, _OUTSIDE)\n",
         "    return False\n",
         "A service that a serializer asks is down: each record of that time becomes a dead letter.",
         f"{_LETTERS}::test_a_serializer_that_needs_more_than_its_record",
@@ -223,7 +223,7 @@ OUTLETS: Final = (
     ),
     _mutant(
         "serializer-that-is-never-prepared-sets-all-aside",
-        "outlets/rule.py",
+        "serializers.py",
         "asyncio.CancelledError, NotPrepared)\n",
         "asyncio.CancelledError)\n",
         "A serializer cannot learn what it needs: each of its records becomes a dead letter.",
