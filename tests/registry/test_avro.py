@@ -400,7 +400,7 @@ def test_an_iterator_in_the_value_of_a_function(items: Any, monkeypatch: pytest.
             schema["fields"].append({"name": "other", "type": "string"})
             serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
             encode = serializer._make(Schema(json.dumps(schema)), {}).encode(b"")
-            # Twice: what is known of a class says nothing of the next object.
+            # Twice: a class that is known says nothing of the next object.
             for other in ("old", Kind.OLD):
                 value: Any = {"f": make()} if nested else make()
                 made = io.BytesIO(encode({"f": value, "other": other}))

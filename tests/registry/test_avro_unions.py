@@ -535,7 +535,7 @@ def test_what_a_function_leaves_as_it_is(
 
 
 def test_a_function_that_makes_a_record_of_a_mapping(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it makes is compared with the fields of its record, and not what it got."""
+    """Its result is compared with the fields of its record, and its argument is not."""
 
     def make(data: Any, schema: Any) -> Any:
         return {"y": data["amount"]} if "amount" in data else data

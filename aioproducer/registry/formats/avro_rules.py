@@ -76,7 +76,7 @@ def rule_of_custom(kind: str, schema: Any, rule: Rule | None, plain: Plain) -> R
 
 
 def made_by_custom(schema: Any, data: Any) -> Any:
-    """What the function of a logical type of the program makes of a value. An error of it may have the value in its text."""
+    """The result of the function of a logical type of the program. An error of it may have the value in its text."""
     try:
         return LOGICAL_WRITERS[f"{schema['type']}-{schema['logicalType']}"](data, schema)
     except Exception as error:  # of the program
