@@ -43,6 +43,7 @@ from aioproducer._core.delivery import settled as settled
 from aioproducer._core.distribution import Distribution as Distribution
 from aioproducer._core.messages import ArrayView as ArrayView
 from aioproducer._core.messages import Program as Program
+from aioproducer._core.ordinary import Ages as Ages
 from aioproducer._core.ordinary import BatchState as BatchState
 from aioproducer._core.ordinary import Covered as Covered
 from aioproducer._core.ordinary import EventEffects as EventEffects
@@ -59,7 +60,6 @@ from aioproducer._core.ordinary import OrdinaryTally as OrdinaryTally
 from aioproducer._core.ordinary import PartitionState as PartitionState
 from aioproducer._core.ordinary import TopicCounts as TopicCounts
 from aioproducer._core.ordinary import await_answer as await_answer
-from aioproducer._core.ordinary import batch_written as batch_written
 from aioproducer._core.ordinary import by_topic as by_topic
 from aioproducer._core.ordinary import cover as cover
 from aioproducer._core.ordinary import names_by_id as names_by_id
@@ -71,11 +71,11 @@ from aioproducer._core.records import Clock as Clock
 from aioproducer._core.records import ManualClock as ManualClock
 from aioproducer._core.records import ReadMark as ReadMark
 from aioproducer._core.records import Waker as Waker
-from aioproducer._core.records import frame_topics as frame_topics
 from aioproducer._core.records import framed as framed
 from aioproducer._core.records import murmur2 as murmur2
 from aioproducer._core.records import record_size as record_size
 from aioproducer._core.records import size_of as size_of
+from aioproducer._core.records import write_topics as write_topics
 
 if TYPE_CHECKING:
     from aioproducer._core.rows import KINDS as KINDS

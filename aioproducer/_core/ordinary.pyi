@@ -1,4 +1,4 @@
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, final
 
@@ -13,7 +13,6 @@ _BatchT = TypeVar("_BatchT", bound=BatchState)
 
 @disjoint_base
 class BatchState(Batch):
-    order: tuple[int, ...]
     linger_at: float
     gap: Any
     urgent: bool
@@ -31,11 +30,32 @@ class BatchState(Batch):
     last_error: Any
     identity: tuple[int, int] | None
     sequence: int
-    anchor: Any
+    anchor_offset: int
+    anchor_identity: tuple[int, int] | None
+    anchor_sequence: int
     nth: int
     sent_to: bytes
-    flushes: list[Any]
+    @property
+    def number(self) -> int: ...
+    @property
+    def parts(self) -> tuple[int, ...]: ...
+    @property
+    def order(self) -> tuple[int, ...]: ...
+    @property
+    def flushes(self) -> Sequence[Any]: ...
+    @flushes.setter
+    def flushes(self, parts: list[Any]) -> None: ...
+    def add_flush(self, part: Covered) -> None: ...
     def begin(self, order: tuple[int, ...], linger_at: float, gap: Any) -> None: ...
+
+@final
+class Ages:
+    def add(self, batch: BatchState) -> None: ...
+    def discard(self, batch: BatchState) -> bool: ...
+    def oldest(self) -> Any: ...
+    def overdue(self, now: float) -> list[Any]: ...
+    def __contains__(self, batch: BatchState, /) -> bool: ...
+    def __bool__(self) -> bool: ...
 
 @disjoint_base
 class NodeState:
@@ -63,8 +83,7 @@ class PartitionState(Partition):
     confirmed_at: float
     broken: bool
     end_offset: int
-    anchor: Any
-    newest_acked: tuple[int, ...]
+    anchor_offset: int
     ahead: Any
     gap: Any
     lost_at: float
@@ -181,7 +200,7 @@ class OrdinaryDeadlines:
     @property
     def replacements(self) -> Any: ...
     @property
-    def aging(self) -> OrderedDict[Any, None]: ...
+    def aging(self) -> Ages: ...
     @property
     def heap(self) -> Any: ...
     @property
@@ -264,7 +283,6 @@ class OrdinaryOutcomes:
         accumulator: OrdinaryAccumulator,
         tally: OrdinaryTally,
         transaction: Any,
-        anchor: type,
         slow: float,
     ) -> None: ...
     def acknowledge(self, batch: BatchState, base_offset: int, log_append_time: int, now: float) -> None: ...
@@ -293,4 +311,3 @@ def by_topic(batches: list[Any], now: float, named: type[_T]) -> list[_T]: ...
 def names_by_id(topics: Sequence[tuple[str, bytes, Any]]) -> dict[bytes, str] | None: ...
 def await_answer(batches: list[_BatchT], by_id: bool) -> dict[tuple[str, int], _BatchT]: ...
 def cover(flush: FlushState, batches: Iterable[BatchState]) -> None: ...
-def batch_written(batch: BatchState) -> list[Any]: ...

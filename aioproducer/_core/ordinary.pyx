@@ -16,15 +16,13 @@ from aioproducer._core.accept cimport Budget, MemoryShare, Partition, Topic
 from aioproducer._core.distribution cimport Distribution
 from aioproducer._core.records cimport HEADER, Batch, BatchSettings, owner_of
 
-from collections import OrderedDict, deque
+from collections import deque
 
 cdef extern from "platform.h":
     pass
 
 cdef object _append = deque.append
 cdef object _popleft = deque.popleft
-# Pops from the order as well, unlike the method of `dict`.
-cdef object _pop_in_order = OrderedDict.pop
 
 cdef extern from "tuples.h":
     object aioproducer_new_tuple(object type, Py_ssize_t size)

@@ -73,7 +73,7 @@ cdef class OrdinaryDrainer:
     cdef int _take(self, PartitionState queue, BatchState batch, double now) except -1:
         cdef OrdinaryAccumulator accumulator = self.accumulator
         _popleft(queue.queue)
-        accumulator.lingering.pop(queue, None)
+        accumulator._stop_lingering(queue)
         self.sequences.give_place(queue, batch)
         batch.attempts += 1
         batch.in_flight = True
@@ -84,5 +84,7 @@ cdef class OrdinaryDrainer:
         queue.in_flight += 1
         if batch.drained_at != batch.drained_at:  # NaN: drained for the first time
             batch.drained_at = now
-            batch.anchor = queue.anchor
+            batch.anchor_offset = queue.anchor_offset
+            batch.anchor_identity = queue._anchor_identity
+            batch.anchor_sequence = queue._anchor_sequence
         return 0

@@ -30,16 +30,16 @@ def cover(FlushState flush not None, batches):
     cdef BatchState batch
     for batch in batches:
         if batch.pending:
-            batch.flushes.append(Covered(flush, 0, batch.record_count, batch.pending))
+            batch.add_flush(Covered(flush, 0, batch.record_count, batch.pending))
 
 
-def batch_written(BatchState batch not None):
-    """All pending records of the batch are acknowledged; returns the flushes that wait for nothing more."""
+cdef list batch_written(BatchState batch):
+    # All pending records of a batch that flushes wait for are acknowledged; returns the flushes that wait for nothing more.
     cdef list done = []
-    cdef list covered_parts = batch.flushes
+    cdef list covered_parts = batch._flushes
     cdef Covered covered
     cdef FlushState flush
-    batch.flushes = []
+    batch._flushes = None
     for covered in covered_parts:
         flush = covered.flush
         flush.acked += covered.left

@@ -10,7 +10,7 @@ cdef class OrdinaryDeadlines:
     # Replacements of batches: they joined `live` later than batches that were opened after them.
     cdef readonly dict replacements
     # The batches whose records have the common delivery time, oldest first. The deadlines of the others are in `heap`.
-    cdef readonly object aging
+    cdef readonly Ages aging
     cdef readonly object heap
     # The ends of lingers, earliest first: all are equally long, so that no heap is needed to sort them.
     cdef readonly object lingers
@@ -19,7 +19,7 @@ cdef class OrdinaryDeadlines:
         self.effects = effects
         self.live = live
         self.replacements = {}
-        self.aging = OrderedDict()
+        self.aging = Ages()
         self.heap = heap
         self.lingers = deque()
 
@@ -76,7 +76,7 @@ cdef class OrdinaryMaker:
         awaited = awaited or self._linger_awaited
         batch = self.batch_type(topic, queue.index, limit, self._settings, now, queue, queue.share, awaited, expected)
         self.opened += 1
-        batch.set_facts((self.opened,), linger_at, gap)
+        batch.set_facts(self.opened, (), linger_at, gap)
         return batch
 
 
@@ -95,7 +95,6 @@ cdef class OrdinaryAccumulator:
     cdef public OrdinaryDeadlines deadlines
     cdef public OrdinaryMaker maker
     cdef int _codec
-    cdef double _linger
     # The longest time until a new batch is looked at, if it is the only one.
     cdef double _first_look
 
@@ -106,7 +105,6 @@ cdef class OrdinaryAccumulator:
         self.lingering = {}
         self.never_lingers = limits.linger <= 0
         self._codec = limits.codec
-        self._linger = limits.linger
         self._first_look = min(<double>limits.delivery_timeout, pulse)
 
     # -- opening batches
@@ -148,9 +146,10 @@ cdef class OrdinaryAccumulator:
 
     cdef int _open(self, PartitionState queue, BatchState batch, double now) except -1:
         cdef Batch closed = queue.open
-        cdef object aging = self.deadlines.aging
+        cdef Ages aging = self.deadlines.aging
+        cdef bint is_first = not aging
         self.live[batch] = None
-        aging[batch] = None
+        aging.append(batch)
         _append(queue.queue, batch)
         queue.open = batch
         if self.sequences._in_transactions:
@@ -158,7 +157,7 @@ cdef class OrdinaryAccumulator:
         if closed is not None:
             self._close(<BatchState?>closed)
         self.look_at(queue, now)
-        if len(aging) == 1:
+        if is_first:
             self.effects.note_time(now + self._first_look)
         if batch.gap is not None:
             self.deadlines.set_alarm(batch, now)
@@ -174,8 +173,8 @@ cdef class OrdinaryAccumulator:
         if count and queue.queue[count - 1] is batch:
             queue.queue.pop()
         self.live.pop(batch, None)
-        self.deadlines.aging.pop(batch, None)
-        self.lingering.pop(queue, None)
+        leave_line(&batch.age)
+        self._stop_lingering(queue)
         # Any remaining reference to it finds an ended batch.
         batch.forward([])
         return 0
@@ -208,12 +207,13 @@ cdef class OrdinaryAccumulator:
             return 0
         batch = <BatchState?>queue.queue[0]
         if now < batch.linger_at and not self._is_due(queue, batch):
-            if queue not in self.lingering:
+            if not queue.lingers:
                 if not queue.has_alarm:
                     # One alarm per partition: if it is too early for the batch that lingers then, it is set again.
                     self.deadlines.linger(queue, batch.linger_at)
                     queue.has_alarm = True
                 self.lingering[queue] = None
+                queue.lingers = True
         elif self._may_leave(queue, batch, now):
             self._make_ready(queue, now)
         return 0
@@ -263,7 +263,7 @@ cdef class OrdinaryAccumulator:
 
     cdef bint _end_alarm(self, PartitionState queue, double now) except -1:
         queue.has_alarm = False
-        self.lingering.pop(queue, None)
+        self._stop_lingering(queue)
         self.look_at(queue, now)
         return queue.is_ready
 
@@ -277,23 +277,22 @@ cdef class OrdinaryAccumulator:
         return leaves
 
     def cut_lingers(self, double now):
-        """A batch leaves whose linger is over: with it leave all batches that have lingered for half of their time.
+        """A batch leaves whose linger is over: with it leave all batches that linger.
 
         Otherwise each of many partitions with few records would have a request of its own.
         """
         cdef object lingers = self.deadlines.lingers
-        cdef double until = now + self._linger / 2
         cdef PartitionState queue
         cdef BatchState batch
-        while len(lingers) and <double>lingers[0][0] <= until:
+        while len(lingers):
             queue = <PartitionState?>_popleft(lingers)[1]
             batch = <BatchState?>queue.queue[0] if len(queue.queue) else None
-            if batch is None or batch.linger_at > until or queue.is_ready:
-                # The batch has left, and a younger one may have its place.
+            if batch is None or queue.is_ready:
+                # The batch has left.
                 self._end_alarm(queue, now)
                 continue
             queue.has_alarm = False
-            self.lingering.pop(queue, None)
+            self._stop_lingering(queue)
             if now < batch.linger_at:
                 batch.linger_at = now
             # Whether it may leave is decided where it is drained, as for all that is ready. Without a leader it leaves when
@@ -329,7 +328,13 @@ cdef class OrdinaryAccumulator:
     cdef int _detach(self, PartitionState queue, BatchState batch) except -1:
         if queue.open is batch:
             queue.open = None
-        self.lingering.pop(queue, None)
+        self._stop_lingering(queue)
+        return 0
+
+    cdef int _stop_lingering(self, PartitionState queue) except -1:
+        if queue.lingers:
+            queue.lingers = False
+            self.lingering.pop(queue, None)
         return 0
 
     def retire(self, BatchState batch not None):
@@ -340,7 +345,7 @@ cdef class OrdinaryAccumulator:
         cdef OrdinaryDeadlines deadlines = self.deadlines
         cdef Py_ssize_t charged
         self.live.pop(batch, None)
-        _pop_in_order(deadlines.aging, batch, None)
+        leave_line(&batch.age)
         if batch.alarms:
             deadlines.drop_alarms(batch)
         if deadlines.replacements:

@@ -2,18 +2,18 @@
 # Part of ordinary.pyx. Uses ordinary_states.pxi (BatchState, queue_of).
 
 def by_topic(list batches not None, double now, named):
-    """The batches of a request that is written now: a named tuple `(name, topic id, [(partition, bytes), ...])` a topic."""
+    """The batches of a request that is written now: a named tuple `(name, topic id, batches)` a topic."""
     cdef dict known = {}
     cdef list topics = []
-    cdef list places
+    cdef list those
     cdef BatchState batch
     for batch in batches:
         batch.written_at = now
-        places = known.get(batch.topic)
-        if places is None:
-            places = known[batch.topic] = []
-            topics.append(triple(named, batch.topic, queue_of(batch).topic.topic_id, places))
-        places.append((batch.partition, memoryview(batch._written())))
+        those = known.get(batch.topic)
+        if those is None:
+            those = known[batch.topic] = []
+            topics.append(triple(named, batch.topic, queue_of(batch).topic.topic_id, those))
+        those.append(batch)
     return topics
 
 

@@ -10,18 +10,15 @@ cdef class OrdinaryOutcomes:
     cdef readonly OrdinaryTally tally
     # Of a transactional producer.
     cdef readonly object transaction
-    cdef object _anchor
     # Seconds from the opening of a batch to its end after which the log gives the reason.
     cdef double _slow
 
-    def __init__(self, OrdinaryAccumulator accumulator not None, OrdinaryTally tally not None, transaction, anchor,
-                 double slow):
+    def __init__(self, OrdinaryAccumulator accumulator not None, OrdinaryTally tally not None, transaction, double slow):
         self.accumulator = accumulator
         self.effects = accumulator.effects
         self.sequences = accumulator.sequences
         self.tally = tally
         self.transaction = transaction
-        self._anchor = anchor
         self._slow = slow
 
     def acknowledge(self, BatchState batch not None, long long base_offset, long long log_append_time, double now):
@@ -43,7 +40,7 @@ cdef class OrdinaryOutcomes:
         self.tally.count_acknowledged(batch, count, size, now)
         if count and self.transaction is not None:
             self.transaction.parts.opened = True
-        if batch.flushes:
+        if batch._flushes is not None:
             flushed = batch_written(batch)
         self._note_offset(queue, batch, base_offset, now)
         self._end_batch(batch)
@@ -60,8 +57,9 @@ cdef class OrdinaryOutcomes:
         if batch.sent_to != queue.topic.topic_id and self._was_sent_to_the_former_topic(batch):
             return 0
         # A batch may be written before earlier batches and acknowledged after them.
-        if batch.order > queue.newest_acked:
-            queue.newest_acked = batch.order
+        if batch.is_behind(queue._newest_acked, queue._newest_parts):
+            queue._newest_acked = batch.number
+            queue._newest_parts = batch.parts
             expected = queue.end_offset
             if 0 <= base_offset < expected:
                 queue.end_offset = base_offset
@@ -71,7 +69,9 @@ cdef class OrdinaryOutcomes:
             queue.end_offset = end
             # An acknowledged batch that was never sent again under its newest numbers has none in the log.
             last = (batch.sequence + batch.record_count - 1) % SEQUENCE_MODULUS
-            queue.anchor = triple(self._anchor, end - 1, batch.identity, last)
+            queue.anchor_offset = end - 1
+            queue._anchor_identity = batch.identity
+            queue._anchor_sequence = last
         return 0
 
     def _end(self, BatchState batch not None):
@@ -135,7 +135,8 @@ cdef class OrdinarySettlement:
         cdef Py_ssize_t end = len(partitions)
         while at < end:
             index, code, base_offset, append_time, _, _, _, leader = <tuple>partitions[at]
-            if code or leader[0] >= 0:
+            # As a plain tuple: asking a named one for an item costs a call.
+            if code or (<tuple>leader)[0] >= 0:
                 break
             batch = waiting.pop((name, index), None)
             if batch is None:

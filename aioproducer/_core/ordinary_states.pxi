@@ -4,10 +4,21 @@
 cdef class OrdinaryAccumulator
 
 
+# The place of a batch in a line of batches.
+cdef struct AgePlace:
+    AgePlace *older
+    AgePlace *newer
+    PyObject *batch
+
+
 cdef class BatchState(Batch):
     """A batch, with the facts about its attempts."""
 
-    cdef public tuple order
+    # Its place in `Ages`; null pointers while it has none.
+    cdef AgePlace age
+    # It was the nth batch that was opened; `parts` is empty, or says which part of that batch this one is.
+    cdef readonly long long number
+    cdef readonly tuple parts
     cdef public double linger_at
     # In gapless mode: a record before these was lost, so that they end as soon as they are proven not written.
     cdef public object gap
@@ -29,21 +40,49 @@ cdef class BatchState(Batch):
     cdef public object last_error
     cdef public tuple identity
     cdef public long long sequence
-    # The record that was acknowledged last when the first attempt was made.
-    cdef public object anchor
+    # The record that was acknowledged last when the first attempt was made; no such record: -1.
+    cdef public long long anchor_offset
+    cdef public tuple anchor_identity
+    cdef public long long anchor_sequence
     # It was the nth batch of its partition that was given numbers.
     cdef public long long nth
     # The id of the topic that the newest attempt was for; zeros where requests name topics.
     cdef public bytes sent_to
-    cdef public list flushes
+    # The parts of flushes that wait for it; None if none does.
+    cdef list _flushes
+
+    def __dealloc__(self):
+        leave_line(&self.age)
 
     def begin(self, tuple order not None, double linger_at, gap):
         """Set all facts."""
-        self.set_facts(order, linger_at, gap)
+        self.set_facts(order[0], order[1:], linger_at, gap)
 
-    cdef int set_facts(self, tuple order, double linger_at, object gap) except -1:
+    @property
+    def order(self):
+        """Its place in the order of batches: the parts of a split batch are ordered below their parent's number."""
+        return (self.number, *self.parts)
+
+    @property
+    def flushes(self):
+        """The parts of flushes that wait for records of it."""
+        return () if self._flushes is None else self._flushes
+
+    @flushes.setter
+    def flushes(self, list parts not None):
+        self._flushes = parts or None
+
+    def add_flush(self, part not None):
+        """A flush waits for this part of it."""
+        if self._flushes is None:
+            self._flushes = [part]
+        else:
+            self._flushes.append(part)
+
+    cdef int set_facts(self, long long number, tuple parts, double linger_at, object gap) except -1:
         # A fact that is not named here is 0, False or None.
-        self.order = order
+        self.number = number
+        self.parts = parts
         self.linger_at = linger_at
         self.gap = gap
         if gap is not None:
@@ -53,11 +92,85 @@ cdef class BatchState(Batch):
         self.retry_leader = NO_LEADER
         self.sequence = -1
         self.sent_to = _no_topic_id
-        self.flushes = []
+        self.anchor_offset = -1
         return 0
+
+    cdef bint is_behind(self, long long number, tuple parts) except -1:
+        # Whether it comes after the batch with this number and these parts.
+        if self.number != number or (not self.parts and not parts):
+            return self.number > number
+        return self.parts > parts
 
 
 cdef bytes _no_topic_id = bytes(16)
+
+
+cdef bint leave_line(AgePlace *place) noexcept:
+    # Whether the place was in a line.
+    if place.older == NULL:
+        return False
+    place.older.newer = place.newer
+    place.newer.older = place.older
+    place.older = place.newer = NULL
+    return True
+
+
+@cython.final
+cdef class Ages:
+    """A line of batches, oldest first. A batch leaves it from any place, without a search.
+
+    It holds no references, which others have: a batch that is freed leaves it.
+    """
+
+    # The place before the oldest, which is also the place behind the newest.
+    cdef AgePlace _ends
+
+    def __cinit__(self):
+        self._ends.older = self._ends.newer = &self._ends
+
+    def __dealloc__(self):
+        while self._ends.newer != &self._ends:
+            leave_line(self._ends.newer)
+
+    def add(self, BatchState batch not None):
+        """The batch becomes the newest."""
+        self.append(batch)
+
+    cdef int append(self, BatchState batch) except -1:
+        cdef AgePlace *place = &batch.age
+        if place.older != NULL:
+            raise ValueError(f"{batch!r} has its place already")
+        place.batch = <PyObject *>batch
+        place.older, place.newer = self._ends.older, &self._ends
+        place.older.newer = place.newer.older = place
+        return 0
+
+    def discard(self, BatchState batch not None):
+        """The batch leaves the line; returns whether it was there."""
+        return leave_line(&batch.age)
+
+    def __contains__(self, BatchState batch not None):
+        return batch.age.older != NULL
+
+    def __bool__(self):
+        return self._ends.newer != &self._ends
+
+    def oldest(self):
+        """The oldest batch, None if there is none."""
+        return <object>self._ends.newer.batch if self else None
+
+    def overdue(self, double now):
+        """The batches whose first record has had the common delivery time."""
+        cdef list found = []
+        cdef AgePlace *place = self._ends.newer
+        cdef BatchState batch
+        while place != &self._ends:
+            batch = <BatchState>place.batch
+            if batch.opened_at + batch.delivery_timeout > now:
+                break
+            found.append(batch)
+            place = place.newer
+        return found
 
 
 cdef class NodeState:
@@ -89,6 +202,8 @@ cdef class PartitionState(Partition):
     cdef public int in_flight
     cdef public bint is_ready
     cdef public bint has_alarm
+    # It is in `lingering` of the accumulator.
+    cdef bint lingers
     cdef public tuple identity
     cdef public long long next_sequence
     # The number of batches that were given sequence numbers.
@@ -101,8 +216,13 @@ cdef class PartitionState(Partition):
     cdef public bint broken
     # The offset after the last record that was acknowledged.
     cdef public long long end_offset
-    cdef public object anchor
-    cdef public tuple newest_acked
+    # The last record of the newest batch that was acknowledged with an offset; no such record: -1.
+    cdef public long long anchor_offset
+    cdef tuple _anchor_identity
+    cdef long long _anchor_sequence
+    # The place in the order of the newest batch that was acknowledged.
+    cdef long long _newest_acked
+    cdef tuple _newest_parts
     # Repeated before the batches that were sent before it, see Sequences.newer_in_doubt().
     cdef public object ahead
     # In gapless mode: the loss that was not noticed yet, and the time of the last loss.
@@ -117,7 +237,8 @@ cdef class PartitionState(Partition):
         self.queue = deque()
         self.sent = []
         self.confirmed_at = self.lost_at = -INFINITY
-        self.newest_acked = ()
+        self.anchor_offset = self._newest_acked = -1
+        self._newest_parts = ()
 
     cpdef roll(self, double now, bint awaited):
         """Close the open batch and open the next; called by the fast path when a record does not fit."""

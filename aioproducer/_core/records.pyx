@@ -8,9 +8,9 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.math cimport NAN
 from libc.string cimport memcpy
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.weakref cimport PyWeakref_NewRef
 
 from collections import deque
-from weakref import ref as _weak
 
 from aioproducer.outcome import Outcome
 
@@ -64,6 +64,10 @@ cdef class ReadMark:
     """Becomes ``seen`` when a caller reads the failure of a record of any batch that refers to it."""
 
 
+cdef inline object reference_to(object owner):
+    return None if owner is None else PyWeakref_NewRef(owner, None)
+
+
 cdef object owner_of(Batch batch):
     return None if batch._owner is None else aioproducer_referent(batch._owner)
 
@@ -103,7 +107,7 @@ cdef class Batch:
         self.stale_at = opened_at + settings._max_age
         self.delivery_timeout = settings._delivery_timeout
         self.loop = settings._loop
-        self.owner = owner
+        self._owner = reference_to(owner)
         self.share = share
         self.awaited = awaited
         self._unseen_log = settings._unseen_log
@@ -126,7 +130,7 @@ cdef class Batch:
 
     @owner.setter
     def owner(self, owner):
-        self._owner = None if owner is None else _weak(owner)
+        self._owner = reference_to(owner)
 
     def __repr__(self):
         return (f"<Batch {self.topic}-{self.partition}: {self.record_count} records, {self.size} bytes, "

@@ -213,37 +213,65 @@ cdef inline unsigned char *put_uvarint(unsigned char *at, unsigned long long val
     return at + 1
 
 
-cdef bytes uvarint(unsigned long long value):
-    cdef unsigned char head[16]
-    return PyBytes_FromStringAndSize(<const char *>head, put_uvarint(head, value) - head)
+cdef enum:
+    # Smaller batches are copied into the request: a view of one costs as much as copying so many bytes.
+    LEAST_VIEWED = 8192
 
 
-def frame_topics(list parts not None, bytes before not None, topics, bint by_id):
-    """Add the topics, `(name, topic id, [(partition, bytes), ...])`, to the pieces of a Produce request of a flexible version.
+cdef int put_raw(Octets text, const void *data, Py_ssize_t size) except -1:
+    text.reserve(size, 0)
+    memcpy(text.data + text.size, data, size)
+    text.size += size
+    return 0
 
-    ``before`` goes before the first. Returns the bytes that go before the next piece.
+
+cdef int put_length(Octets text, Py_ssize_t length) except -1:
+    # The number of the following bytes or items, as flexible versions write it.
+    text.reserve(10, 0)
+    text.size = put_uvarint(text.data + text.size, length + 1) - text.data
+    return 0
+
+
+def write_topics(bytes before not None, topics, bint by_id):
+    """The pieces of a Produce request of a flexible version: ``before``, then the topics, `(name, topic id, batches)`.
+
+    The bytes of large batches are pieces of their own, and are not copied.
     """
+    cdef Octets text = Octets.__new__(Octets)
+    cdef list parts = []
     cdef bytes named
-    cdef list batches
+    put_raw(text, PyBytes_AS_STRING(before), PyBytes_GET_SIZE(before))
+    put_length(text, len(topics))
     for name, topic_id, batches in topics:
-        if by_id:
-            named = topic_id
-        else:
-            named = (<str?>name).encode()
-            named = uvarint(len(named) + 1) + named
-        # No tags behind the batches of a topic.
-        before = frame_batches(parts, before + named + uvarint(len(batches) + 1), batches) + b"\0"
-    return before
+        named = topic_id if by_id else (<str?>name).encode()
+        if not by_id:
+            put_length(text, PyBytes_GET_SIZE(named))
+        put_raw(text, PyBytes_AS_STRING(named), PyBytes_GET_SIZE(named))
+        put_length(text, len(<list?>batches))
+        for batch in <list>batches:
+            write_batch(parts, text, <Batch?>batch)
+        put_raw(text, b"\0", 1)  # no tags of the topic
+    put_raw(text, b"\0", 1)  # no tags of the request
+    parts.append(taken_bytes(text))
+    return parts
 
 
-cdef bytes frame_batches(list parts, bytes before, list batches):
-    # Returns the bytes that go before the next piece.
-    cdef unsigned char head[16]
-    for partition, view in batches:
-        put_int(head, partition, 4)
-        parts.append(before + PyBytes_FromStringAndSize(
-            <const char *>head, put_uvarint(head + 4, len(view) + 1) - head))
-        parts.append(view)
-        # No tags.
-        before = b"\0"
-    return before
+cdef int write_batch(list parts, Octets text, Batch batch) except -1:
+    cdef Octets octets = batch._written()
+    text.reserve(4, 0)
+    put_int(text.data + text.size, batch.partition, 4)
+    text.size += 4
+    put_length(text, octets.size)
+    if octets.size < LEAST_VIEWED:
+        put_raw(text, octets.data, octets.size)
+    else:
+        parts.append(taken_bytes(text))
+        parts.append(memoryview(octets))
+    return put_raw(text, b"\0", 1)  # no tags
+
+
+cdef bytes taken_bytes(Octets text):
+    # All bytes that are written so far; the next bytes begin another piece.
+    cdef Py_ssize_t size = text.size
+    text.size = 0
+    return PyBytes_FromStringAndSize(<const char *>text.data, size)

@@ -1,4 +1,4 @@
-"""Produce requests, written around the bytes of their batches without copying them.
+"""Produce requests, written around the bytes of their batches; those of large ones are not copied.
 
 This is the one message that the table-driven codec does not write: it is on the hot path. A test compares it with the
 output of the codec.
@@ -9,10 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from aioproducer._core import frame_topics
+from aioproducer._core import write_topics
 from aioproducer._wire.apis import PRODUCE
+
+if TYPE_CHECKING:
+    from aioproducer._core import Batch
 
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
@@ -28,11 +31,11 @@ _PARTITION = struct.Struct(">ii")
 
 
 class TopicBatches(NamedTuple):
-    """The part of a request for one topic: its id, and the bytes of each partition's batch."""
+    """The part of a request for one topic: its id, and the batch of each partition."""
 
     name: str
     topic_id: bytes
-    batches: list[tuple[int, memoryview]]
+    batches: Sequence[Batch]
 
 
 class ProduceHead(NamedTuple):
@@ -47,17 +50,12 @@ class ProduceHead(NamedTuple):
 
 
 def write_produce(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
-    """The request with its header, in pieces; the batches' own bytes are among them, not copied."""
+    """The request with its header, in pieces; the bytes of large batches are among them, not copied."""
     if head.version < FLEXIBLE_FROM:
         return _classic(head, topics)
-    # The bytes before the next batch.
     text = _HEADER.pack(PRODUCE, head.version, head.correlation_id)
     text += _settings(head.client_id, head.transactional_id, head.acks, head.timeout_ms)
-    text += _uvarint(len(topics) + 1)
-    parts: list[bytes | memoryview] = []
-    text = frame_topics(parts, text, topics, head.version >= TOPIC_IDS_FROM)
-    parts.append(text + NO_TAGS)
-    return parts
+    return write_topics(text, topics, head.version >= TOPIC_IDS_FROM)
 
 
 def _classic(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | memoryview]:
@@ -68,9 +66,9 @@ def _classic(head: ProduceHead, topics: Sequence[TopicBatches]) -> list[bytes | 
     parts: list[bytes | memoryview] = []
     for topic in topics:
         text += _string(topic.name) + _INT32.pack(len(topic.batches))
-        for partition, view in topic.batches:
-            text += _PARTITION.pack(partition, len(view))
-            parts += (bytes(text), view)
+        for batch in topic.batches:
+            text += _PARTITION.pack(batch.partition, batch.size)
+            parts += (bytes(text), batch.view())
             text.clear()
     return parts
 

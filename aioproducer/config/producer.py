@@ -568,8 +568,8 @@ class ProducerConfig:
         5,
         LONG_MS,
         Group.BATCHING,
-        "Longest time that a batch waits for more records if it is not full. After half of it, the batch leaves together "
-        "with another one. A batch with an awaited record does not wait.",
+        "Longest time that a batch waits for more records if it is not full. When it is over for one batch, all that wait "
+        "leave together. A batch with an awaited record does not wait.",
         differs="an awaited record does not linger, see `linger_awaited`",
     )
     linger_awaited: bool = setting(

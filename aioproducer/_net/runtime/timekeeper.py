@@ -97,7 +97,7 @@ class Timekeeper:
     def _is_overdue(self, now: float) -> bool:
         """True when a record or a call may be about to be given up."""
         accumulator = self.engine.accumulator
-        oldest = next(iter(accumulator.deadlines.aging), None)
+        oldest = accumulator.deadlines.aging.oldest()
         if oldest is not None and oldest.opened_at + oldest.delivery_timeout <= now:
             return True
         alarm = accumulator.deadlines.heap.earliest()

@@ -13,7 +13,7 @@ from aioproducer._state.effects import event
 from aioproducer._state.queues.partition_queue import PartitionQueue
 
 if TYPE_CHECKING:
-    from collections import OrderedDict, deque
+    from collections import deque
 
     from aioproducer._state.effects import Effects
     from aioproducer._state.queues.batches import QueuedBatch
@@ -33,7 +33,6 @@ class BatchDeadlines(OrdinaryDeadlines):
     effects: Effects
     live: dict[QueuedBatch, None]
     replacements: dict[QueuedBatch, None]
-    aging: OrderedDict[QueuedBatch, None]
     heap: Deadlines[PartitionQueue | QueuedBatch]
     lingers: deque[tuple[float, PartitionQueue]]
 
@@ -55,9 +54,8 @@ class BatchDeadlines(OrdinaryDeadlines):
 
     @event
     def _watch(self, batch: QueuedBatch, deadline: float) -> None:
-        if batch in self.aging:
+        if self.aging.discard(batch):
             # From now on the heap has the earliest deadline of the batch.
-            del self.aging[batch]
             deadline = min(deadline, batch.opened_at + batch.delivery_timeout)
         if deadline < batch.watched_until:
             self.set_alarm(batch, deadline)
@@ -85,26 +83,17 @@ class BatchDeadlines(OrdinaryDeadlines):
 
     def watch_rest(self, batch: QueuedBatch) -> None:
         """The remaining records of this batch have deadlines of their own; watch the next one."""
-        self.aging.pop(batch, None)
+        self.aging.discard(batch)
         batch.watched_until = math.inf
         deadline = batch.next_deadline()
         # Without a pending record, the batch only keeps a place in the sequence.
         self.watch(batch, batch.opened_at + batch.delivery_timeout if deadline is None else deadline)
 
-    def old(self, now: float) -> list[QueuedBatch]:
-        """The batches whose first record has had the common delivery time."""
-        found = []
-        for batch in self.aging:
-            if batch.opened_at + batch.delivery_timeout > now:
-                break
-            found.append(batch)
-        return found
-
     def oldest_unacked(self) -> float | None:
         """The time at which the oldest record without an outcome was accepted. May raise RuntimeError in other threads."""
         oldest: float | None = None
         for batch in chain(self.replacements, self.live):
-            if oldest is not None and batch.opened_at >= oldest and len(batch.order) == 1:
+            if oldest is not None and batch.opened_at >= oldest and not batch.parts:
                 # The batches behind this one are younger still.
                 break
             since = batch.waiting_since()
@@ -117,7 +106,7 @@ class BatchDeadlines(OrdinaryDeadlines):
         earliest = self.heap.earliest()
         if self.lingers and (earliest is None or self.lingers[0][0] < earliest):
             earliest = self.lingers[0][0]
-        oldest = next(iter(self.aging), None)
+        oldest: QueuedBatch | None = self.aging.oldest()
         if oldest is None:
             return earliest
         deadline = oldest.opened_at + oldest.delivery_timeout

@@ -9,6 +9,7 @@ import attrs
 from aioproducer._core import Budget, MemoryShare
 from aioproducer._state.cluster.facts import NO_TOPIC_ID
 from aioproducer._state.effects import event
+from aioproducer._state.queues.batches import NO_OFFSET
 from aioproducer._state.queues.gapless import gap_of
 from aioproducer._state.queues.partition_queue import (
     NO_LEADER,
@@ -119,7 +120,7 @@ class ClusterQueues:
             for queue in topic.all_queues():
                 self.sequences.remade(queue)
                 queue.end_offset = 0
-                queue.anchor = None
+                queue.anchor_offset = NO_OFFSET
         topic.topic_id = topic_id
         topic.load = None
         gone = self._drop_partitions(topic, len(leaders), now)

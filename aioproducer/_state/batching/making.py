@@ -55,7 +55,9 @@ class BatchMaker(OrdinaryMaker):
         replacement.read_mark = batch.read_mark
         replacement.attempts, replacement.dirty = batch.attempts, batch.dirty
         replacement.sent_to = batch.sent_to
-        replacement.anchor = batch.anchor
+        replacement.anchor_offset = batch.anchor_offset
+        replacement.anchor_identity = batch.anchor_identity
+        replacement.anchor_sequence = batch.anchor_sequence
         replacement.last_error = batch.last_error
         replacement.urgent = True
         replacement.drained_at, replacement.written_at, replacement.answered_at = (

@@ -38,7 +38,7 @@ class Expiry:
                 self._expire(due, now)
         if leaves:
             self.accumulator.cut_lingers(now)
-        for batch in deadlines.old(now):
+        for batch in deadlines.aging.overdue(now):
             # In gapless mode an earlier loss in this loop may have ended it.
             if not batch.settled:
                 self._expire(batch, now)

@@ -10,7 +10,7 @@ from aioproducer._state.delivery.slowness import SLOW
 from aioproducer._state.delivery.verdicts import verdict
 from aioproducer._state.effects import Ended, OffsetWentBack, Settled
 from aioproducer._state.queues.flushing import records_failed
-from aioproducer._state.queues.partition_queue import NO_LEADER, Anchor
+from aioproducer._state.queues.partition_queue import NO_LEADER
 from aioproducer._wire.error_codes import ErrorCode, describe
 from aioproducer.errors import BrokerError
 from aioproducer.outcome import Outcome
@@ -41,7 +41,7 @@ class Outcomes(OrdinaryOutcomes):
     def __init__(
         self, accumulator: Accumulator, tally: Tally, transaction: CurrentTransaction | None
     ) -> None:
-        super().__init__(accumulator, tally, transaction, Anchor, SLOW)
+        super().__init__(accumulator, tally, transaction, SLOW)
 
     _was_sent_to_the_former_topic = staticmethod(was_sent_to_the_former_topic)
 
@@ -140,8 +140,7 @@ class Outcomes(OrdinaryOutcomes):
             if queue.ahead is batch:
                 queue.ahead = None
         if queue.open is batch:
-            queue.open = None
-            self.accumulator.lingering.pop(queue, None)
+            self.accumulator.detach(queue, batch)
 
     def _report_the_end(self, batch: QueuedBatch, count: int, error: KafkaError | None, now: float) -> None:
         others_wait = batch.queue.has_others_to_retry(batch)

@@ -183,7 +183,7 @@ class Settlement(OrdinarySettlement):
             self.losses.fail(batch, lost_with_its_topic(batch, now), now)
             return
         limit = self.accumulator.limits.batch_size
-        if len(batch.order) > 1 or batch.plain_size <= limit:
+        if batch.parts or batch.plain_size <= limit:
             # A part that is still too large is halved; otherwise a batch_size above the broker's limit would loop.
             limit = max(rewriting.largest_record(batch), rewriting.half_of(batch))
         self.tally.batches_split += 1

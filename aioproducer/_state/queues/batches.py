@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 from aioproducer._core import Batch, BatchState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aioproducer._core import Covered
     from aioproducer._state.queues.gapless import Gap
-    from aioproducer._state.queues.partition_queue import Anchor, PartitionQueue
+    from aioproducer._state.queues.partition_queue import PartitionQueue
     from aioproducer.errors import KafkaError
 
 SEQUENCE_MODULUS = 1 << 31
+NO_OFFSET = -1
 
 
 class BatchFacts(TypedDict):
@@ -22,6 +25,14 @@ class BatchFacts(TypedDict):
     partition: int
     attempts: int
     elapsed: float
+
+
+class Anchor(NamedTuple):
+    """The last record of the newest batch that was acknowledged with an offset: later batches come behind it."""
+
+    offset: int
+    identity: tuple[int, int] | None
+    sequence: int
 
 
 class PartitionAnswer(NamedTuple):
@@ -48,10 +59,9 @@ class QueuedBatch(BatchState):
 
     __slots__ = ()
 
-    anchor: Anchor | None
     gap: Gap | None
     last_error: KafkaError | None
-    flushes: list[Covered]
+    flushes: Sequence[Covered]
 
     def facts(self, now: float) -> BatchFacts:
         """The facts for the error of one of its records, now."""
@@ -61,6 +71,13 @@ class QueuedBatch(BatchState):
             "attempts": self.attempts,
             "elapsed": now - self.opened_at,
         }
+
+    @property
+    def anchor(self) -> Anchor | None:
+        """The record that was acknowledged last when the first attempt was made."""
+        if self.anchor_offset == NO_OFFSET:
+            return None
+        return Anchor(self.anchor_offset, self.anchor_identity, self.anchor_sequence)
 
     @property
     def next_sequence(self) -> int:

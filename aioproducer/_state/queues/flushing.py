@@ -43,7 +43,7 @@ def placed(call: WaitsForPlace, batch: QueuedBatch, index: int) -> None:
         if last is not None and last.flush is flush and last.until == index:
             last.until, last.left = last.until + 1, last.left + 1
         else:
-            batch.flushes.append(Covered(flush, index, index + 1, 1))
+            batch.add_flush(Covered(flush, index, index + 1, 1))
         flush.waiting -= 1
 
 
@@ -95,6 +95,6 @@ def pass_on(batch: QueuedBatch, replacements: Sequence[QueuedBatch]) -> None:
             begin, end = min(first, replacement.record_count), min(until, replacement.record_count)
             left = sum(not replacement.fate(index)[0] for index in range(begin, end))
             if left:
-                replacement.flushes.append(Covered(covered.flush, begin, end, left))
+                replacement.add_flush(Covered(covered.flush, begin, end, left))
             first, until = first - begin, until - end
         covered.flush.waiting -= 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from aioproducer._core import MemoryShare, NodeState, PartitionState, Topic
 
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 NO_LEADER = -1
 NO_LOSS = -math.inf
 NEVER = -math.inf
-
-
-class Anchor(NamedTuple):
-    """The last record of the newest batch that was acknowledged with an offset: later batches come behind it."""
-
-    offset: int
-    identity: tuple[int, int] | None
-    sequence: int
 
 
 class Wakes(Protocol):
@@ -102,7 +94,6 @@ class PartitionQueue(PartitionState):
     node: NodeQueue
     queue: deque[QueuedBatch]
     sent: list[QueuedBatch]
-    anchor: Anchor | None
     ahead: QueuedBatch | None
     gap: Gap | None
 

@@ -20,7 +20,7 @@ from aioproducer.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from aioproducer._state.queues.partition_queue import Anchor
+    from aioproducer._state.queues.batches import Anchor
     from aioproducer._wire.heads import BatchHead
 
 # producer.id.expiration.ms is a day by default, and counts from the timestamp of the batch that was written last.

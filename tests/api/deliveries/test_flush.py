@@ -115,7 +115,7 @@ async def test_flushes_that_run_out_of_time_leave_nothing(producer: Producer, ka
     assert engine is not None
     assert intake is not None
     assert not engine.flushes.waiting
-    assert [batch.flushes for batch in engine.accumulator.live] == [[]]
+    assert [batch.flushes for batch in engine.accumulator.live] == [()]
     assert [call.flushes for call in intake.waiting_for_topics()] == [()]
     assert queued.try_cancel()
     hold.heal()

@@ -82,8 +82,9 @@ def test_partitions_do_not_linger_behind_each_other(m: Machines) -> None:
     m.drain()
     m.later(LINGER * 0.65)
     m.append(partition=2)
+    assert not ready(m)
     m.later(LINGER * 0.4)
-    assert {batch.partition for batch in m.drain()} == {0, 1}
+    assert {batch.partition for batch in m.drain()} == {0, 1, 2}
 
 
 def test_a_linger_that_is_set_anew_ends_before_those_that_began_later(m: Machines) -> None:
@@ -98,22 +99,23 @@ def test_a_linger_that_is_set_anew_ends_before_those_that_began_later(m: Machine
     m.later(LINGER * 0.2)
     assert not ready(m)
     m.later(LINGER * 0.25)
-    assert values_of(m.only()) == (b"next",)
+    assert [(batch.partition, values_of(batch)) for batch in m.drain()] == [(0, (b"next",)), (1, (b"v",))]
 
 
-def test_batches_that_have_lingered_for_half_of_their_time_leave_with_others(m: Machines) -> None:
-    """Where a linger is over, one request has all batches whose linger is half over; younger ones go on lingering."""
+def test_all_that_lingers_leaves_with_a_batch_whose_linger_is_over(m: Machines) -> None:
+    """One request has all open batches, however young; a batch that is opened later lingers for its whole time."""
     m.append(partition=0)
     m.later(LINGER * 0.25)
     m.append(partition=1)
-    m.later(LINGER * 0.5)
-    m.append(partition=2)
-    m.later(LINGER * 0.25)
-    assert [batch.partition for batch in m.drain()] == [0, 1]
     m.later(LINGER * 0.7)
-    assert not ready(m)
+    m.append(partition=2)
     m.later(LINGER * 0.1)
-    assert [batch.partition for batch in m.drain()] == [2]
+    assert [batch.partition for batch in m.drain()] == [0, 1, 2]
+    m.append(partition=1)
+    m.later(LINGER * 0.9)
+    assert not ready(m)
+    m.later(LINGER * 0.2)
+    assert [batch.partition for batch in m.drain()] == [1]
 
 
 def test_batches_leave_with_one_that_is_sent_again(m: Machines) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from aioproducer._state.queues.partition_queue import Anchor
+from aioproducer._state.queues.batches import Anchor
 from aioproducer._state.resolving.search import (
     FRESH_MS,
     HOLE,
