@@ -327,6 +327,8 @@ def test_an_error_that_is_not_of_the_record(
         ({"type": "array", "items": asked}, [{"at": 1}]),
         ({"type": "map", "values": asked}, {"a": {"at": 1}}),
         (["null", _record("B", b=asked), _record("C", c="long")], {"b": {"at": 1}}),
+        (["null", _record("B", b=asked), _record("C", b="string")], {"b": {"at": 1}}),
+        (["null", {"type": "map", "values": asked}, _record("C", b="string")], {"b": {"at": 1}}),
     ):
         schema = _record("R", v=kind)
         serializer: AvroSerializer[Any] = AvroSerializer("http://localhost", schema, schema_id=1)
