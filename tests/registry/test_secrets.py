@@ -219,7 +219,9 @@ async def test_tokens_of_a_provider_are_forgotten(embedded: EmbeddedRegistry) ->
             await registry.subjects()
         await asyncio.sleep(0)
         gc.collect()
-        kept = [each for each in gc.get_objects() if type(each) is Secret and "of-a-long-life" in each.reveal()]
+        kept = [
+            each for each in gc.get_objects() if type(each) is Secret and "of-a-long-life" in each.reveal()
+        ]
         assert 0 < len(kept) < 30
 
 

@@ -474,7 +474,9 @@ def test_a_listing_that_ends_behind_the_right_password() -> None:
         await producer.flush()
 
     for seed in range(1, 9):
-        simulate(play, seed, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+        simulate(
+            play, seed, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000
+        )
     assert behind
 
 
