@@ -11,8 +11,10 @@ cdef class Budget:
     @cython.final
     cdef inline bint has_room(self, Py_ssize_t size, MemoryShare share) noexcept:
         left = self.capacity - self.used - size
+        # Where nothing is buffered a record has room that is larger than the limit: without it, the broker would never be dialed
+        # again, and stay silent for the producer.
         return (left >= self.kept or (left >= 0 and share.used < self.part)) and not (
-            share._stuck and self.stuck + size > self.stuck_limit)
+            share._stuck and self.stuck + size > self.stuck_limit and self.used > 0)
 
     @cython.final
     cdef inline void add(self, Py_ssize_t size, bint stuck) noexcept:

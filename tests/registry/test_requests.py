@@ -103,7 +103,8 @@ def test_pauses_grow_to_two_seconds_and_end_with_the_time() -> None:
     assert play(main) == pytest.approx(10.0, abs=0.01)
     for pause, expected in zip(place.pauses, (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0), strict=False):
         assert 0.79 * expected < pause < 1.21 * expected
-    assert len(place.requests) in (8, 9)
+    # Each pause is up to a fifth shorter or longer.
+    assert 8 <= len(place.requests) <= 10
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 401, 403, 404, 405, 409, 422, 501])

@@ -95,6 +95,14 @@ ROOM: Final = (
         _TOPIC_LIMITS,
     ),
     _mutant(
+        "a-large-record-never-has-room-at-a-dead-broker",
+        "_core/accept_places.pxi",
+        " and self.used > 0)\n",
+        ")\n",
+        "A record that is larger than half of the memory is refused without end, long after its broker is well again.",
+        f"{_ACCUMULATOR}::test_a_large_record_has_room_at_a_dead_broker_where_nothing_is_buffered",
+    ),
+    _mutant(
         "dead-broker-may-take-all-memory",
         "_state/batching/cluster_queues.py",
         "budget.stuck_limit = budget.capacity if all_slow else budget.capacity // 2",

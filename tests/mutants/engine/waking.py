@@ -118,6 +118,14 @@ WAKING: Final = (
         "tests/net/timers/test_wakeup.py",
     ),
     _mutant(
+        "backoffs-end-the-lingers-of-others",
+        "_state/delivery/expiry.py",
+        "due.queue[0].attempts > 0\n",
+        "False\n",
+        "While some partitions are in trouble, the batches of all others have one record each.",
+        f"{_ACCUMULATOR}::test_batches_linger_on_where_one_is_sent_again",
+    ),
+    _mutant(
         "young-batches-stay-where-others-leave",
         "_core/ordinary_opening.pxi",
         "        while len(lingers):\n",

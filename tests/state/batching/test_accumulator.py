@@ -118,8 +118,8 @@ def test_all_that_lingers_leaves_with_a_batch_whose_linger_is_over(m: Machines) 
     assert [batch.partition for batch in m.drain()] == [1]
 
 
-def test_batches_leave_with_one_that_is_sent_again(m: Machines) -> None:
-    """The end of a backoff has others leave with its batch, as the end of a linger."""
+def test_batches_linger_on_where_one_is_sent_again(m: Machines) -> None:
+    """The end of a backoff ends no linger: partitions in trouble would make the batches of all others small."""
     m.append()
     m.later(LINGER)
     retried = m.only()
@@ -129,7 +129,9 @@ def test_batches_leave_with_one_that_is_sent_again(m: Machines) -> None:
     m.later(LINGER * 0.6)
     assert not ready(m)
     m.later(LINGER * 0.2)
-    assert [batch.partition for batch in m.drain()] == [0, 1]
+    assert [batch.partition for batch in m.drain()] == [0]
+    m.later(LINGER * 0.3)
+    assert [batch.partition for batch in m.drain()] == [1]
 
 
 def test_no_batch_leaves_with_one_that_cannot_leave(m: Machines) -> None:
@@ -470,7 +472,9 @@ def test_dead_brokers_may_hold_half_of_the_memory(m: Machines) -> None:
     m.learn(1, 2)
     half = m.memory // 2
     m.accumulator.cluster.share_memory({1})
+    m.node(2).share.charge(1)
     assert (m.node(1).share.room_for(half), m.node(1).share.room_for(half + 1)) == (True, False)
+    m.node(2).share.release(1)
     assert m.node(2).share.room_for(m.memory)
     m.accumulator.cluster.share_memory({1, 2})
     assert m.node(1).share.room_for(m.memory)
@@ -481,10 +485,21 @@ def test_a_broker_that_has_left_is_none_that_is_alive(m: Machines) -> None:
     m.learn(1, 2)
     m.accumulator.cluster.share_memory({1})
     m.learn(1, 1)
-    assert not m.node(1).share.room_for(m.memory)
+    m.node(1).share.charge(1)
+    assert not m.node(1).share.room_for(m.memory - 1)
     assert m.accumulator.cluster.unused_nodes({1}) == [2]
     m.accumulator.cluster.drop_node(2)
+    assert m.node(1).share.room_for(m.memory - 1)
+
+
+def test_a_large_record_has_room_at_a_dead_broker_where_nothing_is_buffered(m: Machines) -> None:
+    """Brokers are dialed for their records: one that refuses each record would be dead for the producer without end."""
+    m.learn(1, 2)
+    m.accumulator.cluster.share_memory({1})
     assert m.node(1).share.room_for(m.memory)
+    m.node(1).share.charge(m.memory // 2 + 1)
+    assert not m.node(1).share.room_for(1)
+    assert m.node(2).share.room_for(m.memory // 4)
 
 
 def test_dead_brokers_share_their_half(m: Machines) -> None:
