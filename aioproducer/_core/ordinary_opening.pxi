@@ -265,7 +265,8 @@ cdef class OrdinaryAccumulator:
         queue.has_alarm = False
         self._stop_lingering(queue)
         self.look_at(queue, now)
-        return queue.is_ready
+        # Without a batch it is in the ready queue for one that has ended.
+        return queue.is_ready and len(queue.queue) > 0
 
     def end_lingers(self, double now):
         """Process all lingers that are over; True: a batch may leave."""

@@ -257,12 +257,11 @@ class Reference:
             self._end(batch, Outcome.NOT_WRITTEN)
 
     def leave_together(self, now: float) -> None:
-        """With a batch that may leave from now on, those leave that have lingered for half of their time."""
+        """With a batch that may leave from now on, all leave that linger."""
         for partition in self.everywhere():
             head = partition.queue[0] if partition.queue else None
             if head is None or self.is_due(partition, now) or head.real.linger_at > now:
                 continue
-            assert now >= head.opened_at + self.linger / 2
             assert any(self.may_leave(each, now) for each in self.everywhere()), "nothing leaves with it"
             head.hurried = True
 

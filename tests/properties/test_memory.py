@@ -139,7 +139,8 @@ class MemoryMachine(SwarmMachine):
         stuck = sum(
             node.share.used for id_, node in self.m.accumulator.cluster.nodes.items() if self.slow(id_)
         )
-        return stuck + needed <= allowed
+        # Where nothing is buffered, a record of any size has room.
+        return stuck + needed <= allowed or self.m.used == 0
 
     def is_free(self, needed: int, share: MemoryShare) -> bool:
         """An eighth is kept back, in equal parts, for the brokers that hold little."""

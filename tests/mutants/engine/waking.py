@@ -136,7 +136,7 @@ WAKING: Final = (
     _mutant(
         "batches-leave-with-one-that-has-left",
         "_core/ordinary_opening.pxi",
-        "        return queue.is_ready\n",
+        "        return queue.is_ready and len(queue.queue) > 0\n",
         "        return True\n",
         "The alarm of a batch that was full ends the lingers of others.",
         f"{_ACCUMULATOR}::test_each_batch_of_a_partition_has_its_own_linger",
