@@ -258,15 +258,16 @@ cdef class OrdinaryAccumulator:
     # -- the ends of lingers
 
     def on_timer(self, PartitionState queue not None, double now):
-        """An alarm of this partition is due, the end of a linger or of a backoff; True: its batch may leave."""
+        """An alarm of this partition is due, the end of a linger or of a backoff; True: its batch may leave for the first time."""
         return self._end_alarm(queue, now)
 
     cdef bint _end_alarm(self, PartitionState queue, double now) except -1:
         queue.has_alarm = False
         self._stop_lingering(queue)
         self.look_at(queue, now)
-        # Without a batch it is in the ready queue for one that has ended.
-        return queue.is_ready and len(queue.queue) > 0
+        # Without a batch it is in the ready queue for one that has ended. The end of a backoff ends no lingers: brokers that
+        # refuse would make the batches of all others small.
+        return queue.is_ready and len(queue.queue) > 0 and not (<BatchState?>queue.queue[0]).attempts
 
     def end_lingers(self, double now):
         """Process all lingers that are over; True: a batch may leave."""

@@ -31,9 +31,7 @@ class Expiry:
         leaves = self.accumulator.end_lingers(now)
         for due in deadlines.heap.pop_due(now):
             if isinstance(due, PartitionQueue):
-                # The end of a backoff ends no lingers: brokers that refuse would make the batches of all others small.
-                is_retried = bool(due.queue) and due.queue[0].attempts > 0
-                leaves = (self.accumulator.on_timer(due, now) and not is_retried) or leaves
+                leaves = self.accumulator.on_timer(due, now) or leaves
                 continue
             due.alarms -= 1
             if due.watched_until <= now and not due.settled:

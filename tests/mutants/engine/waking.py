@@ -119,9 +119,9 @@ WAKING: Final = (
     ),
     _mutant(
         "backoffs-end-the-lingers-of-others",
-        "_state/delivery/expiry.py",
-        "due.queue[0].attempts > 0\n",
-        "False\n",
+        "_core/ordinary_opening.pxi",
+        " and not (<BatchState?>queue.queue[0]).attempts\n",
+        "\n",
         "While some partitions are in trouble, the batches of all others have one record each.",
         f"{_ACCUMULATOR}::test_batches_linger_on_where_one_is_sent_again",
     ),
@@ -136,7 +136,7 @@ WAKING: Final = (
     _mutant(
         "batches-leave-with-one-that-has-left",
         "_core/ordinary_opening.pxi",
-        "        return queue.is_ready and len(queue.queue) > 0\n",
+        "        return queue.is_ready and len(queue.queue) > 0 and not (<BatchState?>queue.queue[0]).attempts\n",
         "        return True\n",
         "The alarm of a batch that was full ends the lingers of others.",
         f"{_ACCUMULATOR}::test_each_batch_of_a_partition_has_its_own_linger",
