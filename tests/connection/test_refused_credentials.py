@@ -95,7 +95,12 @@ async def present(
         step = next(dialogue)
         while True:
             assert isinstance(step, Await)
-            step = dialogue.send(await step.function())
+            try:
+                given = await step.function()
+            except AuthenticationError as error:
+                step = dialogue.throw(error)
+            else:
+                step = dialogue.send(given)
 
 
 def judged(begun: asyncio.Event, answered: asyncio.Event) -> Dialogue[None]:
@@ -290,6 +295,69 @@ async def test_new_credentials_end_the_wait_for_the_turn() -> None:
         await second
         answered.set()
         await first
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_an_attempt_without_an_answer_ends_the_wait_for_the_turn(*, goes_on: bool) -> None:
+    """Its connection was reset. It goes on at another address of its host: it waits there, or has not yet reached it."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refusals.forget()
+    reset, begun = asyncio.Event(), asyncio.Event()
+    async with asyncio.timeout(LIMIT / 60), refusals.attempt(ADDRESS) as attempt:
+        lost = BrokerUnavailableError("the connection was reset")
+        first = asyncio.create_task(present(attempt, lost, judged(begun, reset)))
+        await begun.wait()
+        second = asyncio.create_task(succeed(refusals, OTHER))
+        await turns(3)
+        assert not second.done()
+        if goes_on:
+            next_one = asyncio.create_task(present(attempt))
+            await second
+            await next_one
+        reset.set()
+        await second
+        with pytest.raises(BrokerUnavailableError):
+            await first
+
+
+async def test_an_attempt_that_a_change_ends_has_no_turn_behind_it() -> None:
+    """Its wait is cancelled some turns of the loop later: the turn is that of another one at once."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refusals.forget()
+    answered, begun = asyncio.Event(), asyncio.Event()
+    async with asyncio.timeout(LIMIT / 60):
+        async with refusals.attempt(OTHER) as holding:
+            held = asyncio.create_task(present(holding, during=judged(begun, answered)))
+            await begun.wait()
+            async with refusals.attempt(ADDRESS) as former:
+                left = asyncio.create_task(present(former))
+                await turns(3)
+                refusals.forget()
+            await turns(3)
+            assert not former.has_begun
+            await succeed(refusals, ADDRESS)
+            left.cancel()
+            answered.set()
+            await held
+
+
+async def test_an_attempt_that_waits_is_refused_with_those_that_have_begun() -> None:
+    """The credentials are the same: other ones end it, while an answer at another address of its host is still awaited."""
+    refusals = Refusals(asyncio.get_running_loop(), random.Random(1))
+    refusals.forget()
+    answered, begun = asyncio.Event(), asyncio.Event()
+    refused = AuthenticationError("no", reason="credentials", code=58)
+    async with asyncio.timeout(LIMIT), refusals.attempt(OTHER) as attempt, refusals.attempt(ADDRESS) as waits:
+        first = asyncio.create_task(present(attempt, refused, judged(begun, answered)))
+        await begun.wait()
+        second = asyncio.create_task(present(waits))
+        await turns(3)
+        assert not waits.is_refused
+        answered.set()
+        await asyncio.wait([first, second])
+        assert isinstance(second.exception(), AuthenticationError)
+        assert not waits.has_begun
+        assert waits.is_refused
 
 
 async def test_new_credentials_are_tried_once_as_well() -> None:

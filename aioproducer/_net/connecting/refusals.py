@@ -56,7 +56,7 @@ class Attempt:
 
     refusals: Refusals
     turn: Turn
-    # Whether a broker has refused what it presented; it may go on at another address.
+    # Whether a broker has refused the credentials that it presents, or waits to present; it may go on at another address.
     is_refused: bool = False
     _begun: int = 0
 
@@ -67,6 +67,14 @@ class Attempt:
 
     def presenting(self, authentication: Dialogue[T]) -> Dialogue[T]:
         """The same dialogue, which begins when it is the turn of this attempt. Its result is noted at once."""
+        try:
+            return (yield from self._presented_in_turn(authentication))
+        except KafkaError as error:
+            # Also that of another attempt, which this one has waited for.
+            self.is_refused = self.is_refused or is_refusal(error)
+            raise
+
+    def _presented_in_turn(self, authentication: Dialogue[T]) -> Dialogue[T]:
         refusals, turn = self.refusals, self.turn
         yield Await("the turn of this authentication", partial(refusals.take_turn, turn))
         self._begun += 1
@@ -82,16 +90,17 @@ class Attempt:
         try:
             # A provider may take long for the credentials, which are refused meanwhile.
             result = yield from before_the_first_request(authentication, check)
+            if changes == refusals.changes:
+                refusals.note_accepted(turn, began_at)
+            return result
         except KafkaError as error:
             if is_refused_meanwhile:
                 self._begun -= 1
-            self.is_refused = self.is_refused or is_refusal(error)
             if not is_refused_meanwhile and changes == refusals.changes and is_refusal(error):
                 refusals.note_refused(turn, began_at, error)
             raise
-        if changes == refusals.changes:
-            refusals.note_accepted(turn, began_at)
-        return result
+        finally:
+            refusals.note_over(turn, began_at)
 
 
 class Refusals:
@@ -180,7 +189,8 @@ class Refusals:
     async def take_turn(self, turn: Turn) -> None:
         """Wait until the attempt of this turn may present the credentials; raises the refusal of another attempt meanwhile."""
         count, changes = self.count, self.changes
-        self._turns.ask(turn, self._loop.time())
+        if self._turns.ask(turn, self._loop.time()):
+            self._move()
         try:
             while (seconds := self._seconds_until_turn(turn)) > 0:
                 # Also one that was on its way before the refusal.
@@ -196,6 +206,11 @@ class Refusals:
             self._turns.leave(turn)
             self._move()
         self._turns.take(turn, self._loop.time())
+
+    def note_over(self, turn: Turn, began_at: float) -> None:
+        """The turn that began at that time is over, also without an answer: those that wait need not wait for one."""
+        if self._turns.over(turn, began_at):
+            self._move()
 
     def _seconds_until_turn(self, turn: Turn) -> float:
         now = self._loop.time()

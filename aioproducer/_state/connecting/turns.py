@@ -38,6 +38,8 @@ class Turn:
     is_late: bool = False
     asked_at: float = math.inf
     began_at: float = -math.inf
+    # The attempt has ended. The rest of it, which is being cancelled, gets no turn.
+    is_over: bool = False
 
 
 class Turns:
@@ -70,22 +72,37 @@ class Turns:
 
     def end(self, turn: Turn) -> None:
         """The attempt is over."""
+        turn.is_over = True
         self._first_attempts -= not turn.is_late
-        if self._holder is turn:
+        self.over(turn, turn.began_at)
+
+    def over(self, turn: Turn, began_at: float) -> bool:
+        """An authentication that began at this time has ended. Whether it was its turn until now: it had no answer then."""
+        # The attempt may have its turn at another address by now.
+        is_its_turn = self._holder is turn and turn.began_at == began_at
+        if is_its_turn:
             self._no_answer(turn)
             self._holder = None
+        return is_its_turn
 
-    def ask(self, turn: Turn, now: float) -> None:
-        """The attempt waits for its turn, or for another one, at the next address of the same host."""
-        if self._holder is turn:
+    def ask(self, turn: Turn, now: float) -> bool:
+        """The attempt waits for its turn, or for another one, at the next address of the same host.
+
+        Whether it leaves the one that it has: those that wait need not wait for its answer any more.
+        """
+        is_left = self._holder is turn
+        if is_left:
             self._holder = None
         turn.asked_at = now
         patient_until, asked_at = self._place(turn)
         self._places[turn.address] = (min(patient_until, now + turn.patience), asked_at)
         self._asking.append(turn)
+        return is_left
 
     def wait(self, turn: Turn, now: float) -> float:
         """Seconds until it may have its turn; infinite while others go first."""
+        if turn.is_over:
+            return math.inf
         if self.is_free(now):
             return 0.0
         is_next = turn is min(self._asking, key=partial(self._rank, now=now))
@@ -166,9 +183,9 @@ class Turns:
         shorter = self._patience * 0.5 ** max(0, self._unanswered - 1)
         return self._holder.began_at + max(_LEAST_UNANSWERED, shorter)
 
-    def _rank(self, turn: Turn, *, now: float) -> tuple[bool, bool, float]:
+    def _rank(self, turn: Turn, *, now: float) -> tuple[bool, bool, bool, float]:
         patient_until, asked_at = self._place(turn)
-        return turn.is_late, now < patient_until, asked_at
+        return turn.is_over, turn.is_late, now < patient_until, asked_at
 
     def _place(self, turn: Turn) -> tuple[float, float]:
         return self._places.get(turn.address, (turn.asked_at + turn.patience, turn.asked_at))

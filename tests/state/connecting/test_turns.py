@@ -247,3 +247,47 @@ def test_an_attempt_at_the_next_address_of_a_host_does_not_wait_for_itself() -> 
     turns.ask(turn, 100.1)
     present(turns, turn, 100.1)
     assert not turns.begin(place(1), math.inf).is_late
+
+
+def test_an_attempt_that_ends_without_an_answer_holds_up_no_other() -> None:
+    """Its connection was reset, while it goes on at other addresses of its host."""
+    turns = one_at_a_time()
+    first, second = asking(turns, 1), asking(turns, 2)
+    present(turns, first, 100.0)
+    assert turns.wait(second, 100.1) == pytest.approx(2.9)
+    assert turns.over(first, first.began_at)
+    present(turns, second, 100.1)
+    assert not turns.over(first, first.began_at)
+    assert turns.begin(place(1), math.inf).is_late
+
+
+def test_the_end_at_a_former_address_is_no_end_of_the_turn_at_the_next_one() -> None:
+    """The first connection is reset later, when the attempt has its turn at the next address of its host."""
+    turns = one_at_a_time()
+    turn = present(turns, asking(turns, 1), 100.0)
+    began_at = turn.began_at
+    assert turns.ask(turn, 103.0)
+    present(turns, turn, 103.0)
+    assert not turns.over(turn, began_at)
+    assert turns.wait(asking(turns, 2, 103.1), 103.1) == pytest.approx(2.9)
+
+
+def test_only_an_attempt_that_has_its_turn_leaves_one() -> None:
+    """Those that wait are woken then, and not by each other one."""
+    turns = one_at_a_time()
+    first, second = turns.begin(place(1), math.inf), turns.begin(place(2), math.inf)
+    assert not turns.ask(first, 100.0)
+    present(turns, first, 100.0)
+    assert not turns.ask(second, 100.0)
+    assert turns.ask(first, 100.1)
+
+
+def test_the_rest_of_an_ended_attempt_gets_no_turn() -> None:
+    """It is being cancelled, and would hold up the others."""
+    turns = one_at_a_time()
+    ended, other = asking(turns, 1), asking(turns, 2)
+    turns.end(ended)
+    assert turns.wait(ended, 100.0) == math.inf
+    present(turns, other, 100.0)
+    turns.accepted(other, 100.1)
+    assert turns.wait(ended, 100.1) == math.inf
