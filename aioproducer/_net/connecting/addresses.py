@@ -140,7 +140,9 @@ class Addresses:
         self._presented = config
         # How often other credentials were given than those that were presented: equal ones are no other.
         self.others = 0
-        self._presenting: dict[Attempt, tuple[anyio.CancelScope, bool]] = {}
+        # The change that gave other ones last.
+        self._newest_others = 0
+        self._presenting: dict[Attempt, tuple[anyio.CancelScope, int]] = {}
         self._known: dict[tuple[str, int], Address] = {}
         self._open: dict[Connection, BrokerEndpoint] = {}
         self._replacement = Replacement(
@@ -340,7 +342,7 @@ class Addresses:
                 async with self._refusals.attempt(endpoint.address) as attempt:
                     changes = self._replacement.changes
                     try:
-                        with self._until_a_change(attempt, is_first=number == 0):
+                        with self._until_a_change(attempt, number):
                             connection = await dial(
                                 endpoint,
                                 self._config,
@@ -352,26 +354,36 @@ class Addresses:
                     except KafkaError as error:
                         self._note_unaccepted(endpoint.address, attempt, error)
                         raise
+                    self._end_former(attempt)
                     return connection, changes
         raise BrokerUnavailableError(
             f"the credentials were changed during each of {_MOST_CHANGES} attempts", broker=endpoint.name
         )
 
     @contextlib.contextmanager
-    def _until_a_change(self, attempt: Attempt, *, is_first: bool) -> Iterator[None]:
+    def _until_a_change(self, attempt: Attempt, number: int) -> Iterator[None]:
         """An attempt that ends when other credentials are given: a broker may not answer the former ones at all.
 
         Where they change more often than brokers answer, a later attempt goes on, unless they were refused at one address of
-        the host: the answer of another one is of no use then.
+        the host: the answer of another one is of no use then. It also ends when a broker has accepted the other ones, but for
+        the last one: the brokers may be slow, and accept each of them.
         """
         with anyio.CancelScope() as scope:
-            self._presenting[attempt] = (scope, is_first)
+            self._presenting[attempt] = (scope, number)
             try:
                 yield
             finally:
                 del self._presenting[attempt]
         if scope.cancelled_caught:
             raise CredentialsChanged
+
+    def _end_former(self, accepted: Attempt) -> None:
+        """Other credentials were accepted: no answer to former ones is waited for."""
+        if accepted.changes < self._newest_others:
+            return
+        for attempt, (scope, number) in self._presenting.items():
+            if attempt.has_begun and attempt.changes < self._newest_others and number < _MOST_CHANGES - 1:
+                scope.cancel()
 
     def _note_unaccepted(self, address: tuple[str, int], attempt: Attempt, error: KafkaError) -> None:
         is_final = isinstance(error, AuthenticationError | ConfigurationError)
@@ -412,8 +424,9 @@ class Addresses:
         former, self._presented = self._presented, config
         if not all(_is_same(getattr(former, name), getattr(config, name)) for name in _CREDENTIALS):
             self.others += 1
-            for attempt, (scope, is_first) in self._presenting.items():
-                if attempt.is_refused or (is_first and attempt.has_begun):
+            self._newest_others = self._refusals.changes
+            for attempt, (scope, number) in self._presenting.items():
+                if attempt.is_refused or (number == 0 and attempt.has_begun):
                     scope.cancel()
         self._replacement.begin()
 

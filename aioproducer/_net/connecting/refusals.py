@@ -58,6 +58,8 @@ class Attempt:
     turn: Turn
     # Whether a broker has refused the credentials that it presents, or waits to present; it may go on at another address.
     is_refused: bool = False
+    # How often the credentials had changed when it presented them last.
+    changes: int = -1
     _begun: int = 0
 
     @property
@@ -79,6 +81,7 @@ class Attempt:
         yield Await("the turn of this authentication", partial(refusals.take_turn, turn))
         self._begun += 1
         count, changes, began_at = refusals.count, refusals.changes, turn.began_at
+        self.changes = changes
         is_refused_meanwhile = False
 
         def check() -> None:

@@ -1040,7 +1040,7 @@ SECURITY: Final = (
     _mutant(
         "former-credentials-waited-for",
         "_net/connecting/addresses.py",
-        "if attempt.is_refused or (is_first and attempt.has_begun):",
+        "if attempt.is_refused or (number == 0 and attempt.has_begun):",
         "if attempt.is_refused:",
         "A broker does not answer a former password: the new one is presented when the time limit of a request is over.",
         "tests/simulation/lives/test_slow_authentications.py::test_new_credentials_where_former_ones_get_no_answer",
@@ -1048,8 +1048,8 @@ SECURITY: Final = (
     _mutant(
         "each-change-ends-all-attempts",
         "_net/connecting/addresses.py",
-        "with self._until_a_change(attempt, is_first=number == 0):",
-        "with self._until_a_change(attempt, is_first=True):",
+        "with self._until_a_change(attempt, number):",
+        "with self._until_a_change(attempt, 0):",
         "A program gives other credentials every few seconds, and brokers take longer: no attempt is ever accepted.",
         "tests/simulation/lives/test_slow_authentications.py::test_credentials_that_change_more_often_than_brokers_answer",
     ),
@@ -1264,8 +1264,8 @@ SECURITY: Final = (
     _mutant(
         "refused-credentials-wait-for-a-silent-address",
         "_net/connecting/addresses.py",
-        "if attempt.is_refused or (is_first and attempt.has_begun):",
-        "if is_first and attempt.has_begun:",
+        "if attempt.is_refused or (number == 0 and attempt.has_begun):",
+        "if number == 0 and attempt.has_begun:",
         "A wrong password is refused at one address of a host whose other one is silent: the right one waits for 30 seconds.",
         "tests/simulation/lives/test_slow_authentications.py::test_a_refusal_of_former_credentials_at_one_of_two_addresses",
     ),
@@ -1276,6 +1276,22 @@ SECURITY: Final = (
         "            self.is_refused |= is_refusal(error) and self.turn.address in self.refusals.refusing\n",
         "Another broker refuses the wrong password: behind the right one, silent addresses are waited for, for 23 seconds.",
         "tests/simulation/lives/test_slow_authentications.py::test_a_refusal_of_former_credentials_at_one_of_two_addresses",
+    ),
+    _mutant(
+        "former-attempt-goes-on-behind-a-success",
+        "_net/connecting/addresses.py",
+        "                    self._end_former(attempt)\n",
+        "",
+        "A broker loses an attempt behind a second change: when the others accept the next password, it is waited for.",
+        "tests/simulation/lives/test_slow_authentications.py::test_new_credentials_that_another_broker_accepts",
+    ),
+    _mutant(
+        "each-success-ends-the-attempts-at-a-slow-broker",
+        "_net/connecting/addresses.py",
+        "attempt.changes < self._newest_others and number < _MOST_CHANGES - 1:",
+        "attempt.changes < self._newest_others:",
+        "Credentials change more often than one slow broker answers, and the others accept them: nothing reaches that one.",
+        "tests/simulation/lives/test_slow_authentications.py::test_one_slow_broker_where_credentials_change_more_often_than_it_answers",
     ),
     _mutant(
         "left-of-a-former-attempt-takes-the-turn",

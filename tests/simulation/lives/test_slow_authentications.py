@@ -604,6 +604,55 @@ def test_a_refusal_of_former_credentials_at_one_of_two_addresses(
     simulate(play, seed, access=access, brokers=brokers, history=100_000)
 
 
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_new_credentials_that_another_broker_accepts(seed: int) -> None:
+    """One broker loses an attempt behind a change. It is not waited for when another broker has accepted the next ones."""
+
+    async def play(world: World) -> None:
+        kafka = world.kafka
+        producer = await clerk(world, request_timeout_ms=60_000)
+        await transact(producer)
+        silence = kafka.faults.silence(api="SaslAuthenticate", broker=2, times=None)
+        kafka.faults.drop_connections(2)
+        transaction = asyncio.create_task(transact(producer))
+        await asyncio.sleep(1.0)
+        producer.set_credentials(password=lambda: "first")
+        await asyncio.sleep(1.0)
+        assert silence.hits > 1
+        silence.heal()
+        began = world.now
+        producer.set_credentials(password=lambda: "first")
+        await transaction
+        print(f"transaction {world.now - began:.1f} s behind the change")
+        assert world.now - began < 2.0
+
+    simulate(play, seed, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
+def test_one_slow_broker_where_credentials_change_more_often_than_it_answers() -> None:
+    """The others accept each of them at once. It gets one attempt that none of that ends."""
+
+    async def play(world: World) -> None:
+        producer = await at_the_second_broker(world, is_transactional=True)
+        world.kafka.faults.delay(6.0, api="SaslAuthenticate", broker=2, times=None)
+
+        async def watch() -> None:
+            while True:
+                await asyncio.sleep(5.0)
+                producer.set_credentials(password=lambda: "first")
+
+        watching = asyncio.create_task(watch())
+        world.kafka.faults.drop_connections(2)
+        began = world.now
+        await use(world, producer, is_transactional=True)
+        print(f"transaction {world.now - began:.1f} s")
+        assert world.now - began < 50.0
+        watching.cancel()
+        await recover(world, producer)
+
+    simulate(play, 1, access=Access("PLAIN", session=None, token=3_000.0, slowness=0.0), history=100_000)
+
+
 @pytest.mark.parametrize("turns", range(8))
 def test_a_caller_that_is_cancelled_when_its_broker_has_accepted(turns: int) -> None:
     """Another caller uses the connection, in whichever turn of the loop the first one ends."""
