@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from aioproducer.outcome import Outcome
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Doubts", "search"]
 
 NOT_SEARCHED: Final = "its partition was not read yet"
+# So many searches begin in one turn of the event loop: thousands would hold it up.
+BEGUN_AT_ONCE: Final = 32
 
 
 class Doubts:
@@ -41,8 +44,7 @@ class Doubts:
 async def search(in_doubt: Sequence[Doubts], seconds: float) -> set[int]:
     """The ids of the rows of which a record is in the log of its partition. Records that are not written are forgotten."""
     searched = [(each, delivery) for each in in_doubt for delivery in each.deliveries]
-    searches = (delivery.resolve_unknown(seconds) for _, delivery in searched)
-    resolutions = await asyncio.gather(*searches, return_exceptions=True)
+    resolutions = await _resolved([delivery for _, delivery in searched], seconds)
     found = set()
     for (doubts, delivery), resolution in zip(searched, resolutions, strict=True):
         if not isinstance(resolution, Resolution):
@@ -54,3 +56,21 @@ async def search(in_doubt: Sequence[Doubts], seconds: float) -> set[int]:
         else:
             doubts.reason = resolution.reason
     return found
+
+
+async def _resolved(deliveries: Sequence[Delivery], seconds: float) -> list[Resolution | BaseException]:
+    """The resolution of each delivery, or its error; all are searched for at the same time."""
+    searches: list[asyncio.Future[list[Resolution | BaseException]]] = []
+    try:
+        for at in range(0, len(deliveries), BEGUN_AT_ONCE):
+            some = (each.resolve_unknown(seconds) for each in deliveries[at : at + BEGUN_AT_ONCE])
+            searches.append(asyncio.gather(*some, return_exceptions=True))
+            await asyncio.sleep(0)
+        return [each for some_found in searches for each in await some_found]
+    finally:
+        # Without effect, unless this is cancelled.
+        for search in searches:
+            search.cancel()
+        for search in searches:
+            with suppress(asyncio.CancelledError):
+                await search

@@ -23,7 +23,8 @@ class Flight:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._in_flight: dict[Delivery, Row] = {}
-        # Rows that were read and not deleted, with the time in seconds since the epoch that their age counts from.
+        # Rows that were read and not deleted, with the time in seconds since the epoch that their age counts from. Held ones
+        # have their own.
         self._since: dict[int, float] = {}
         # Those of them that the next read leaves out: without the failed ones.
         self._taken: set[int] = set()
@@ -62,17 +63,14 @@ class Flight:
         for row in rows:
             if self._acked_before.pop(row.id, None) == row:
                 self.done(row)
-            elif self.held.is_same(row):
-                self._note(row)
-            else:
+            elif not self.held.is_same(row):
                 unsent.append(row)
         # A page leaves out no row that is not on its way, or held: those that it has passed are gone.
         passed = None if are_last else rows[-1].id
         self._acked_before = {
             one: row for one, row in self._acked_before.items() if passed is not None and one > passed
         }
-        for one in self.held.passed(passed):
-            self._since.pop(one, None)
+        self.held.passed(passed)
         return unsent
 
     def began(self, row: Row, delivery: Delivery) -> None:
@@ -92,11 +90,13 @@ class Flight:
         """This row is refused, and records of it may be written: it stays in the table until that is certain."""
         self._note(row)
         self.doubts.pop(row.id, None)
-        self.held.add(HeldRow(row, error, doubts))
+        self.held.add(HeldRow(row, error, doubts), self._since.pop(row.id))
 
     def done(self, row: Row) -> None:
         """This row can be deleted: its record was acknowledged, or set aside."""
-        self.held.drop(row.id)
+        since = self.held.drop(row.id)
+        if since is not None:
+            self._since[row.id] = since
         self._note(row)
         self._taken.add(row.id)
         self.acked[row.id] = row
@@ -155,7 +155,7 @@ class Flight:
 
     def keep_only(self, ids: Collection[int]) -> None:
         """Forget the rows that were neither read again nor sent: another relay has deleted them."""
-        kept = self._taken.union(ids, self.held.ids)
+        kept = self._taken.union(ids)
         self._since = {one: since for one, since in self._since.items() if one in kept}
 
     # -- looking
@@ -183,12 +183,12 @@ class Flight:
     @property
     def pending(self) -> int:
         """The number of rows that were read and not deleted."""
-        return len(self._since)
+        return len(self._since) + len(self.held)
 
     def oldest_seconds(self) -> float | None:
         """The age of the oldest pending row."""
         # One step: another thread may ask while rows come and go.
-        since = list(self._since.values())
+        since = [*self._since.values(), *self.held.since.values()]
         return max(0.0, time.time() - min(since)) if since else None
 
 

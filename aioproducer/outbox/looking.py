@@ -22,7 +22,7 @@ SEARCH: Final = 2.0
 
 
 class Looking:
-    """One search at a time, for all rows whose pause is over. `changed` is called at its end."""
+    """One search at a time, for some of the rows whose pause is over. `changed` is called at its end."""
 
     def __init__(self, held: Held, changed: Callable[[], None], now: Callable[[], float]) -> None:
         self._held = held
@@ -39,19 +39,28 @@ class Looking:
     def go_on(self) -> None:
         """Note what a search has shown, and begin the next one when it is due."""
         if self._task is not None and self._task.done():
-            found, self._task = self._task.result(), None
-            for each in self._rows:
-                each.search_ends(found, self._now())
-                if each in self._held and each.is_to_be_logged(self._now()):
-                    _log(each)
-        if self._task is None and (due := self._held.due_until(self._now())):
+            self._note(self._task.result())
+        if self._task is None and (due := self._held.begin_search(self._now())):
             # They are read again before they are ended: another program may delete them meanwhile.
             self._held.read_again(due)
-            for each in due:
-                each.search_begins()
             self._rows = due
             self._task = asyncio.ensure_future(search([each.doubts for each in due], SEARCH))
             self._task.add_done_callback(lambda _: self._changed())
+
+    def end(self) -> None:
+        """The session ends, and its tasks have ended: the next search for these rows comes after their pause."""
+        if self._task is not None and self._task.cancelled():
+            self._task = None
+            self._held.end_search(self._rows, (), self._now())
+        elif self._task is not None:
+            self._note(self._task.result())
+
+    def _note(self, found: set[int]) -> None:
+        self._task = None
+        self._held.end_search(self._rows, found, self._now())
+        for each in self._rows:
+            if each in self._held and each.is_to_be_logged(self._now()):
+                _log(each)
 
     @property
     def tasks(self) -> Sequence[asyncio.Task[set[int]]]:

@@ -13,7 +13,6 @@ from aioproducer.config.seconds import checked_timeout
 from aioproducer.errors import ConfigurationError, KafkaError, StateError
 from aioproducer.outbox.backoff import Backoff
 from aioproducer.outbox.flight import Flight
-from aioproducer.outbox.letters import DeadLetterFailedError
 from aioproducer.outbox.session import LockLostError, RelayStoppedError, Session
 from aioproducer.outbox.signals import END_OF_THE_PROGRAM, Signals, ended, is_cancelled
 from aioproducer.outbox.statistics import RelayStats
@@ -243,10 +242,9 @@ class Relay:
         now = asyncio.get_running_loop().time()
         if now >= self._logged_at + LOG_INTERVAL:
             self._logged_at = now
-            thing = "the store has failed"
-            if isinstance(error, DeadLetterFailedError):
-                thing, error = "a dead letter was not written", error.error
-            log.warning("outbox: %s, and is tried again: %s: %s", thing, type(error).__name__, error)
+            log.warning(
+                "outbox: the store has failed, and is tried again: %s: %s", type(error).__name__, error
+            )
 
 
 def _problems_of_producer(producer: Any) -> list[str]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aioproducer import Delivery
 from aioproducer.errors import KafkaError, StateError
 from aioproducer.outbox.doubts import search
-from aioproducer.outbox.letters import Letters
+from aioproducer.outbox.letters import DeadLetterFailedError, Letters
 from aioproducer.outbox.looking import Looking
 from aioproducer.outbox.rows import Row, record_of
 from aioproducer.outbox.setting_aside import SettingAside
-from aioproducer.outbox.signals import ended, first_of
+from aioproducer.outbox.signals import ended, first_of, is_cancelled
 from aioproducer.outbox.verdicts import is_certain, is_of_the_record, is_of_the_time, lacks_its_partition
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class Session:
         self._untimely: set[int] = set()
         self._logged_at = -math.inf
         self._logged_hold_up_at = -math.inf
+        self._logged_letter_at = -math.inf
         self._looking = Looking(flight.held, signals.changed, self._now)
         self._setting_aside = SettingAside(flight.held, self._letters, signals.changed, self._now)
         self._has_begun = False
@@ -115,6 +116,7 @@ class Session:
             await self._work()
         finally:
             await ended(*self._looking.tasks, *self._setting_aside.tasks)
+            self._looking.end()
             self._setting_aside.end()
 
     async def _work(self) -> None:
@@ -155,7 +157,9 @@ class Session:
 
     async def _send_page(self) -> bool:
         """Send the next rows; whether there may be more of them."""
-        limit = 1 if self._is_single else self._batch
+        is_single = self._is_single
+        # One row to send, and those that are held and read again.
+        limit = min(1 + self._flight.held.away, self._batch) if is_single else self._batch
         is_first = not self._flight.on_their_way
         rows = await self._store.read(limit, self._flight.ids)
         if is_first:
@@ -166,7 +170,8 @@ class Session:
         if self._singly_until is not None and (not rows or rows[0].id > self._singly_until):
             self._singly_until = None
             return True
-        for row in self._flight.unsent(rows, are_last=len(rows) < limit):
+        unsent = self._flight.unsent(rows, are_last=len(rows) < limit)
+        for row in unsent[:1] if is_single else unsent:
             if self._flight.failed or self._signals.stopping:
                 break
             # The process may have stood still since the row before.
@@ -284,10 +289,7 @@ class Session:
         if untimely:
             self._send_without_time(untimely)
         if certain:
-            for row, error in certain:
-                await self._check_lock()
-                if not await self._set_aside(row, error):
-                    await self._back_off([(row, error)])
+            await self._set_all_aside(certain)
         elif never:
             self._singly_until = never[-1][0].id
         elif failed and not untimely:
@@ -333,6 +335,27 @@ class Session:
                 row.id,
                 error,
             )
+
+    async def _set_all_aside(self, certain: list[tuple[Row, KafkaError]]) -> None:
+        """Set these rows aside, up to one whose letter is not written: it is sent again, and the others are read again.
+
+        The session goes on meanwhile. The next one would read all rows that are held again; and another relay, which could
+        have the lock before, knows nothing of their records.
+        """
+        for row, error in certain:
+            await self._check_lock()
+            try:
+                is_aside = await self._set_aside(row, error)
+            except (DeadLetterFailedError, asyncio.CancelledError) as failure:
+                # The outlet may cancel the task of its letter.
+                if is_cancelled():
+                    raise
+                # Without the rows behind it: they would be refused, or withdrawn, at each attempt.
+                self._singly_until = max(row.id, row.id if self._singly_until is None else self._singly_until)
+                await self._pause_after_letter(row, failure)
+                break
+            if not is_aside:
+                await self._back_off([(row, error)])
 
     async def _set_aside(self, row: Row, error: KafkaError) -> bool:
         """Set a row aside, or hold it, because an earlier record of it may be written; False if it holds up the others."""
@@ -394,7 +417,7 @@ class Session:
             await self._delete_held()
 
     async def _delete_held(self) -> None:
-        done = [each for each in self._flight.held.decided if each.is_done]
+        done = self._flight.held.done
         for each in done:
             self._flight.done(each.row)
         if done:
@@ -410,7 +433,23 @@ class Session:
             pause,
             error,
         )
-        until = self._now() + pause
+        await self._pause(pause)
+
+    async def _pause_after_letter(self, row: Row, failure: BaseException) -> None:
+        if self._now() >= self._logged_letter_at + LOG_INTERVAL:
+            self._logged_letter_at = self._now()
+            error = failure.error if isinstance(failure, DeadLetterFailedError) else failure
+            log.warning(
+                "outbox: the dead letter of row %d was not written, and is tried again: %s: %s",
+                row.id,
+                type(error).__name__,
+                error,
+            )
+        await self._pause(self._backoff.next())
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait for so many seconds, or until the relay shall end, while the lock is held."""
+        until = self._now() + seconds
         while not self._signals.stopping and self._now() < until:
             await self._signals.pause(min(until - self._now(), self._poll))
             await self._check_lock()

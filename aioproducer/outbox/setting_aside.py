@@ -61,15 +61,13 @@ class SettingAside:
         is_pausing = self._due is not None and self._due > self._now()
         if self._letters is None or self._task is not None or is_pausing:
             return
-        waiting = [each for each in self._held.decided if not each.is_done]
         if self._due is not None:
             # They are read again before: another program may have deleted them meanwhile.
             self._due = None
-            self._read_again(waiting)
-        elif waiting:
-            # One that cannot be written stops no other.
-            self._row = min(waiting, key=lambda each: (each.failed_letters, each.row.id))
-            self._task = asyncio.ensure_future(self._letters.write(self._row.row, self._row.error))
+            self._read_again(self._held.waiting)
+        elif (row := self._held.next_letter) is not None:
+            self._row = row
+            self._task = asyncio.ensure_future(self._letters.write(row.row, row.error))
             self._task.add_done_callback(lambda _: self._changed())
 
     def note(self) -> None:
@@ -87,7 +85,7 @@ class SettingAside:
             self._failed(row, cancelled)
         else:
             self._backoff.reset()
-            row.has_letter = True
+            self._held.letter_ends(row, is_written=True)
             # Meanwhile another program may have deleted it, and made another one with its id.
             self._read_again([row])
 
@@ -101,7 +99,7 @@ class SettingAside:
         self._changed()
 
     def _failed(self, row: HeldRow, error: BaseException) -> None:
-        row.failed_letters += 1
+        self._held.letter_ends(row, is_written=False)
         pause = self._backoff.next()
         self._due = self._now() + pause
         log.warning(

@@ -1093,7 +1093,7 @@ async def test_the_log_tells_what_has_failed(
     (line,) = [record.message for record in caplog.records if "is tried again" in record.message]
     expected = {
         "store": "outbox: the store has failed, and is tried again: BrokenStoreError: delete",
-        "dead letter": "outbox: a dead letter was not written, and is tried again: DeliveryError: dead letters (it was not written)",
+        "dead letter": "outbox: the dead letter of row 1 was not written, and is tried again: DeliveryError: dead letters (it was not written)",
     }
     assert line == expected[failing]
 

@@ -11,6 +11,7 @@ _POSTGRES: Final = "tests/kafka/outbox/test_real_postgres.py"
 _SQLITE: Final = "tests/outbox/test_sqlite.py"
 _HELD: Final = "tests/simulation/outbox/test_held_rows.py"
 _LETTERS: Final = "tests/simulation/outbox/test_letters_of_held_rows.py"
+_MANY: Final = "tests/simulation/outbox/test_many_held_rows.py"
 
 _mutant = Kind("outbox")
 
@@ -74,8 +75,8 @@ OUTBOX: Final = (
     _mutant(
         "held-row-is-sent-by-the-next-session",
         "outbox/flight.py",
-        "            elif self.held.is_same(row):\n                self._note(row)\n",
-        "",
+        "            elif not self.held.is_same(row):\n",
+        "            else:\n",
         "A lock that is lost for a moment: the row that is held is sent again, behind later rows, and may be written twice.",
         f"{_HELD}::test_a_held_row_outlives_the_session",
     ),
@@ -90,7 +91,7 @@ OUTBOX: Final = (
     _mutant(
         "held-row-that-is-gone",
         "outbox/flight.py",
-        "        for one in self.held.passed(passed):\n            self._since.pop(one, None)\n",
+        "        self.held.passed(passed)\n",
         "",
         "A person deletes the row that is held, as the log says: the relay goes on to count and to search it.",
         f"{_HELD}::test_a_row_that_is_gone",
@@ -102,6 +103,87 @@ OUTBOX: Final = (
         "",
         "A row that another program has deleted becomes a dead letter, and another one with its id is deleted.",
         f"{_HELD}::test_a_row_that_is_gone",
+    ),
+    _mutant(
+        "failed-letter-ends-the-session",
+        "outbox/session.py",
+        "                await self._pause_after_letter(row, failure)\n                break\n",
+        "                raise\n",
+        "The outlet fails beside thousands of held rows: at each attempt all of them are read and searched for again.",
+        f"{_MANY}::test_an_ordinary_letter_that_fails",
+    ),
+    _mutant(
+        "page-is-sent-again-for-each-letter",
+        "outbox/session.py",
+        "                self._singly_until = max(row.id, row.id if self._singly_until is None else self._singly_until)\n",
+        "",
+        "The outlet fails: all refused rows behind the first one are sent again at each attempt.",
+        f"{_MANY}::test_an_ordinary_letter_that_fails",
+    ),
+    _mutant(
+        "held-rows-are-read-one-at-a-time",
+        "outbox/session.py",
+        "min(1 + self._flight.held.away, self._batch) if is_single",
+        "1 if is_single",
+        "A batch is refused, and its rows are sent one at a time: thousands of held rows are read again one at a time as well.",
+        f"{_MANY}::test_an_ordinary_letter_that_fails",
+    ),
+    _mutant(
+        "rows-behind-held-ones-are-not-sent-alone",
+        "outbox/session.py",
+        "        for row in unsent[:1] if is_single else unsent:\n",
+        "        for row in unsent:\n",
+        "A broker refuses two rows without telling which record it means: both become dead letters.",
+        f"{_MANY}::test_one_row_at_a_time",
+    ),
+    _mutant(
+        "session-searches-for-all-held-rows",
+        "outbox/held.py",
+        "        self._away.update(self.here)\n        self.here.clear()\n",
+        "        self._away.update(self.here)\n        self.here.clear()\n"
+        "        for each in self._rows.values():\n            each.search_first()\n            self._sort(each)\n",
+        "A database that fails again and again: each session searches for thousands of rows, and holds up the event loop.",
+        f"{_MANY}::test_sessions_that_end",
+    ),
+    _mutant(
+        "search-for-all-held-rows",
+        "outbox/held.py",
+        "        while self.due <= now and len(rows) < ROWS_OF_A_SEARCH:\n",
+        "        while self.due <= now:\n",
+        "Thousands of searches end in the same turn of the event loop, which stands still for a second.",
+        f"{_MANY}::test_sessions_that_end",
+    ),
+    _mutant(
+        "searches-begin-at-once",
+        "outbox/doubts.py",
+        "            await asyncio.sleep(0)\n",
+        "",
+        "The outcomes of four pages of rows are unknown: the event loop stands still for half a second while they are searched for.",
+        "tests/outbox/test_held.py::test_searches_begin_in_steps",
+    ),
+    _mutant(
+        "search-that-is-cut-off-is-never-made-again",
+        "outbox/session.py",
+        "            self._looking.end()\n",
+        "",
+        "A session ends during a search: its rows are held until a later record of their partition is acknowledged.",
+        f"{_MANY}::test_a_search_that_is_cut_off",
+    ),
+    _mutant(
+        "search-for-a-decided-row-waits",
+        "outbox/held.py",
+        "        self._due = -math.inf\n        self._backoff.reset()\n",
+        "        self._due = math.inf\n        self._backoff.reset()\n",
+        "Of thousands of held rows, those that can end wait behind those for which nothing tells.",
+        "tests/outbox/test_held.py::test_a_search_is_for_some_rows",
+    ),
+    _mutant(
+        "turn-looks-at-all-held-rows",
+        "outbox/held.py",
+        "        while self._letters:\n            row = self._of_letter(self._letters[0])\n",
+        "        while self._letters:\n            row = min(self.waiting, key=lambda each: (each.failed_letters, each.row.id), default=None)\n",
+        "Each acknowledgement costs the relay milliseconds while thousands of rows are held.",
+        "tests/outbox/test_held.py::test_the_effort_of_a_turn",
     ),
     _mutant(
         "failing-outlet-stops-rows-behind-held-ones",
@@ -121,16 +203,16 @@ OUTBOX: Final = (
     ),
     _mutant(
         "one-letter-stops-the-others",
-        "outbox/setting_aside.py",
-        "key=lambda each: (each.failed_letters, each.row.id)",
-        "key=lambda each: each.row.id",
+        "outbox/held.py",
+        "        row.failed_letters += not is_written\n",
+        "",
         "The dead letter of one row is too large for its topic: those of the rows behind it are never written.",
         f"{_LETTERS}::test_a_letter_that_is_never_written",
     ),
     _mutant(
         "letter-of-a-row-that-is-gone",
         "outbox/setting_aside.py",
-        "            self._read_again(waiting)\n",
+        "            self._read_again(self._held.waiting)\n",
         "",
         "A person deletes a row while the outlet fails: it has a dead letter nevertheless.",
         f"{_LETTERS}::test_a_row_that_is_gone",
