@@ -36,11 +36,11 @@ SELECT EXISTS (
 # Of the connection of a relay. Deleted rows may come back after a crash of the server: they are sent twice then, and never
 # lost. Rows are read in the order of the index: the planner, which does not know the ranges, would read and sort them all.
 # A serializable read of the table would make transactions of the program fail that insert rows at the same time. A limit for
-# idle sessions (PostgreSQL 14) would end the lock.
+# idle sessions (PostgreSQL 14) would end the lock. The memory has room for the scattered ids.
 _SESSION: Final = """\
 SELECT set_config(name, value, false) FROM pg_settings JOIN (
     VALUES ('synchronous_commit', 'off'), ('enable_bitmapscan', 'off'), ('enable_seqscan', 'off'), ('jit', 'off'),
-        ('default_transaction_isolation', 'read committed'), ('idle_session_timeout', '0')
+        ('default_transaction_isolation', 'read committed'), ('work_mem', '4MB'), ('idle_session_timeout', '0')
 ) AS wanted (name, value) USING (name)"""
 
 
@@ -111,9 +111,10 @@ class PostgresStore:
     async def read(self, limit: int, skip: Collection[int]) -> Sequence[Row]:
         """The oldest rows, at most `limit`, in the order of their ids, without those in `skip`."""
         self._events.notified.clear()
-        found = await self._held().fetch(
-            _select_of(self._table, limit), *gaps_between(skip), timeout=STATEMENT_TIMEOUT
-        )
+        firsts, lasts, scattered = gaps_between(skip)
+        select = _select_of(self._table, limit, has_scattered=bool(scattered))
+        places = (firsts, lasts, scattered) if scattered else (firsts, lasts)
+        found = await self._held().fetch(select, *places, timeout=STATEMENT_TIMEOUT)
         return [row_of(*each) for each in found]
 
     async def delete(self, ids: Collection[int]) -> None:
@@ -216,12 +217,14 @@ def _insert_of(table: str, channel: str | None) -> str:
     return f"WITH added AS ({insert}) SELECT id, pg_notify('{channel}', '') FROM added"  # noqa: S608  # as above
 
 
-def _select_of(table: str, limit: int) -> str:
-    # The limit is a part of the text: a plan for an unknown limit could read and sort the whole table.
+def _select_of(table: str, limit: int, *, has_scattered: bool) -> str:
+    # The limit is a part of the text: a plan for an unknown limit could read and sort the whole table. The ids that are left
+    # out one by one are a subquery, which each version hashes: `<> ALL` compares each row with all of them before version 15.
+    scattered = "AND id NOT IN (SELECT unnest($3::bigint[]))" if has_scattered else ""
     return f"""\
 SELECT found.id, found.topic, found.value, found."key", found.headers, found."partition", found.timestamp
 FROM unnest($1::bigint[], $2::bigint[]) AS gap(first, last)
 CROSS JOIN LATERAL (
-    SELECT * FROM {table} WHERE id BETWEEN gap.first AND gap.last ORDER BY id LIMIT {limit:d}
+    SELECT * FROM {table} WHERE id BETWEEN gap.first AND gap.last {scattered} ORDER BY id LIMIT {limit:d}
 ) AS found
 ORDER BY found.id LIMIT {limit:d}"""  # noqa: S608  # the name is checked

@@ -16,8 +16,9 @@ from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from aioproducer import ConfigurationError, Producer, RecordError
-from aioproducer.outbox import ID_HEADER, PostgresStore, Relay
+from aioproducer.outbox import ID_HEADER, PostgresStore, Relay, ranges
 from aioproducer.outbox import postgres as stores
+from aioproducer.outbox.ranges import gaps_between
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, until
 from tools.postgres import Postgres
@@ -168,21 +169,50 @@ async def test_other_connections_are_refused(pool: Pool[Any], store: PostgresSto
 # -- reading
 
 
-async def test_reads_leave_out_what_is_skipped(pool: Pool[Any], store: PostgresStore) -> None:
+@pytest.mark.parametrize("few", [0, 5, 100])
+async def test_reads_leave_out_what_is_skipped(
+    few: int, pool: Pool[Any], store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows below, between and above the skipped ones are found, in order and up to the limit."""
+    monkeypatch.setattr(ranges, "FEW", few)
     await pool.execute("INSERT INTO outbox (topic) SELECT 'one' FROM generate_series(1, 20)")
     assert await store.acquire()
 
     async def ids(limit: int, *skip: int) -> list[int]:
         return [row.id for row in await store.read(limit, skip)]
 
-    assert await ids(3) == [1, 2, 3]
-    assert await ids(100, *range(1, 18)) == [18, 19, 20]
-    assert await ids(4, 10, 2, 3, 4, 1, 6, 8, 9) == [5, 7, 11, 12]
-    assert await ids(100, *range(1, 21)) == []
-    await store.delete([1, 2, 99])
-    assert await ids(2, 4) == [3, 5]
-    await store.release()
+    try:
+        assert await ids(3) == [1, 2, 3]
+        assert await ids(100, *range(1, 18)) == [18, 19, 20]
+        assert await ids(4, 10, 2, 3, 4, 1, 6, 8, 9) == [5, 7, 11, 12]
+        assert await ids(100, *range(1, 21)) == []
+        # Ids in a row beside others that are not, in plans that are made for them, and in one for any.
+        for shift in range(12):
+            skip = [1 + shift % 3, 4, 6, 7, *range(9, 15), 16 + shift % 4]
+            assert await ids(100, *skip) == [one for one in range(1, 21) if one not in skip]
+            assert await ids(3, *skip) == [one for one in range(1, 21) if one not in skip][:3]
+        await store.delete([1, 2, 99])
+        assert await ids(2, 4) == [3, 5]
+    finally:
+        await store.release()
+
+
+async def test_reads_leave_out_many_ids_one_by_one(postgres: Postgres, store: PostgresStore) -> None:
+    """They are hashed, also where the server has little memory for each statement."""
+    options: Any = {"server_settings": {"work_mem": "64kB"}}
+    async with asyncpg.create_pool(**postgres.address, **options, min_size=1) as pool:
+        await pool.execute("INSERT INTO outbox (topic) SELECT 'one' FROM generate_series(1, 20000)")
+        skip = range(1, 20001, 2)
+        reading = PostgresStore(pool)
+        assert await reading.acquire()
+        try:
+            for _ in range(7):
+                assert [row.id for row in await reading.read(3, skip)] == [2, 4, 6]
+            select = stores._select_of('"outbox"', 3, has_scattered=True)
+            plan = await reading._connection.fetch(f"EXPLAIN {select}", *gaps_between(skip))
+            assert any("hashed SubPlan" in line for (line,) in plan)
+        finally:
+            await reading.release()
 
 
 # -- the lock
