@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import UserDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from aioproducer.outbox import ID_HEADER, Relay, Row, SqliteStore
 from aioproducer.outlets import DeadLetters
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, until
+from tests.outbox.killed import KilledRelay
 from tests.repo.source import ROOT
 
 
@@ -407,6 +408,33 @@ async def test_a_process_that_is_killed_between_the_acknowledgement_and_the_dele
     # A reader that drops copies by their id sees each row once, whichever copy it takes.
     facts = {(one.partition, one.key, one.value, one.timestamp, one.headers) for one in records}
     assert len(facts) == 5
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_process_that_is_killed_while_rows_are_held(
+    is_written: bool,
+    is_refused: bool,
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    path: Path,
+    connection: sqlite3.Connection,
+) -> None:
+    """No row is lost, each copy has its id, and all other rows are in order."""
+    store = SqliteStore(path)
+
+    async def add(numbers: Collection[int]) -> None:
+        for number in numbers:
+            assert store.add(connection, "one", b"%d" % number, key=b"k") == number
+        connection.commit()
+
+    async def left() -> Collection[int]:
+        return [number for (number,) in connection.execute("SELECT id FROM outbox")]
+
+    life = KilledRelay(kafka, str(path), add, left)
+    await life.run(is_written=is_written)
+    await life.succeed(producer, store, is_refused=is_refused)
+    life.check(is_written=is_written)
 
 
 async def test_a_missing_table_is_told_and_waited_for(

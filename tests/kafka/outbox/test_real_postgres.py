@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from aioproducer.outbox import postgres as stores
 from aioproducer.outbox.ranges import gaps_between
 from aioproducer.testing import EmbeddedKafka
 from tests.net.support import LIMIT, until
+from tests.outbox.killed import KilledRelay
 from tools.postgres import Postgres
 
 pytestmark = pytest.mark.kafka
@@ -397,6 +398,33 @@ async def test_the_server_is_killed_and_comes_back(
         await store.add(pool, "one", b"2")
         await until(lambda: b"2" in values(kafka))
         assert relay.error is None
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_process_that_is_killed_while_rows_are_held(
+    is_written: bool,
+    is_refused: bool,
+    kafka: EmbeddedKafka,
+    producer: Producer[Any, Any],
+    postgres: Postgres,
+    pool: Pool[Any],
+    store: PostgresStore,
+) -> None:
+    """No row is lost, each copy has its id, and all other rows are in order."""
+
+    async def add(numbers: Collection[int]) -> None:
+        async with pool.acquire() as connection, connection.transaction():
+            for number in numbers:
+                assert await store.add(connection, "one", b"%d" % number, key=b"k") == number
+
+    async def left() -> Collection[int]:
+        return [row["id"] for row in await pool.fetch("SELECT id FROM outbox")]
+
+    life = KilledRelay(kafka, postgres.address["host"], add, left)
+    await life.run(is_written=is_written)
+    await life.succeed(producer, store, is_refused=is_refused)
+    life.check(is_written=is_written)
 
 
 async def test_a_cancelled_release_ends_the_session(pool: Pool[Any], store: PostgresStore) -> None:
