@@ -21,6 +21,9 @@ _MOST_LEAD: Final = 1.5
 # One broker that does not answer holds up the others for so long. Several in a row hold them up ever less.
 _UNANSWERED: Final = 3.0
 _LEAST_UNANSWERED: Final = 0.5
+# So many attempts in a row may end without an answer before the next ones wait: a broker may close the connection in place of a
+# refusal, and many wrong attempts may lock the account.
+_ENDS_AT_ONCE: Final = 3
 # Where a refusal took longer, twice its time, up to so many seconds: the next one is as slow, and says the same.
 _MOST_UNANSWERED: Final = 10.0
 
@@ -49,6 +52,10 @@ class Turns:
         self.is_one_at_a_time = False
         self._sure_until = -math.inf
         self._holder: Turn | None = None
+        # The next turn begins then, if no attempt has one.
+        self._not_before = -math.inf
+        # Attempts that have ended one after the other without an answer.
+        self._ends = 0
         # Turns that have ended one after the other without an answer, and the time that each first one of them has.
         self._unanswered = 0
         self._patience = _UNANSWERED
@@ -83,21 +90,22 @@ class Turns:
         if is_its_turn:
             self._no_answer(turn)
             self._holder = None
+            self._ends += 1
+            if self._ends > _ENDS_AT_ONCE:
+                self._not_before = turn.began_at + _LEAST_UNANSWERED
         return is_its_turn
 
-    def ask(self, turn: Turn, now: float) -> bool:
+    def ask(self, turn: Turn, now: float) -> None:
         """The attempt waits for its turn, or for another one, at the next address of the same host.
 
-        Whether it leaves the one that it has: those that wait need not wait for its answer any more.
+        It leaves the turn that it has, or its place among those that wait: another one may be next now.
         """
-        is_left = self._holder is turn
-        if is_left:
+        if self._holder is turn:
             self._holder = None
         turn.asked_at = now
         patient_until, asked_at = self._place(turn)
         self._places[turn.address] = (min(patient_until, now + turn.patience), asked_at)
         self._asking.append(turn)
-        return is_left
 
     def wait(self, turn: Turn, now: float) -> float:
         """Seconds until it may have its turn; infinite while others go first."""
@@ -151,6 +159,8 @@ class Turns:
         """The credentials have changed."""
         self.is_one_at_a_time = True
         self._holder = None
+        self._not_before = -math.inf
+        self._ends = 0
         self._unanswered = 0
         self._patience = _UNANSWERED
         self._late.clear()
@@ -166,6 +176,8 @@ class Turns:
             self._places.pop(address, None)
 
     def _answered(self, turn: Turn) -> None:
+        self._not_before = -math.inf
+        self._ends = 0
         self._unanswered = 0
         if self._holder is turn:
             self._holder = None
@@ -177,7 +189,7 @@ class Turns:
 
     def _free_at(self) -> float:
         if self._holder is None:
-            return -math.inf
+            return self._not_before
         if not self.is_one_at_a_time:
             return self._holder.began_at + _LEAD
         shorter = self._patience * 0.5 ** max(0, self._unanswered - 1)

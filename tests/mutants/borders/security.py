@@ -54,6 +54,14 @@ SECURITY: Final = (
         f"{_REFUSING}::test_records_to_the_others_go_on",
     ),
     _mutant(
+        "lost-attempts-follow-each-other-at-once",
+        "_state/connecting/turns.py",
+        "            if self._ends > _ENDS_AT_ONCE:\n",
+        "            if self._ends > 1000:\n",
+        "Where brokers close the connection in place of a refusal, wrong passwords are presented forty times a second.",
+        f"{_TURNS}::test_attempts_that_end_without_an_answer_do_not_follow_each_other_at_once",
+    ),
+    _mutant(
         "unanswered-attempt-keeps-the-turn",
         "_state/connecting/turns.py",
         "        return self._holder.began_at + max(_LEAST_UNANSWERED, shorter)\n",
@@ -1311,9 +1319,9 @@ SECURITY: Final = (
     ),
     _mutant(
         "turn-that-was-left-wakes-none",
-        "_state/connecting/turns.py",
-        "        return is_left\n",
-        "        return False\n",
+        "_net/connecting/refusals.py",
+        "        self._turns.ask(turn, self._loop.time())\n        self._move()\n",
+        "        self._turns.ask(turn, self._loop.time())\n",
         "One connection is reset, and the next address of its host waits: the others wait for three seconds for its answer.",
         f"{_REFUSED}::test_an_attempt_without_an_answer_ends_the_wait_for_the_turn",
     ),

@@ -266,20 +266,23 @@ def test_the_end_at_a_former_address_is_no_end_of_the_turn_at_the_next_one() -> 
     turns = one_at_a_time()
     turn = present(turns, asking(turns, 1), 100.0)
     began_at = turn.began_at
-    assert turns.ask(turn, 103.0)
+    turns.ask(turn, 103.0)
     present(turns, turn, 103.0)
     assert not turns.over(turn, began_at)
     assert turns.wait(asking(turns, 2, 103.1), 103.1) == pytest.approx(2.9)
 
 
-def test_only_an_attempt_that_has_its_turn_leaves_one() -> None:
-    """Those that wait are woken then, and not by each other one."""
+def test_attempts_that_end_without_an_answer_do_not_follow_each_other_at_once() -> None:
+    """A broker may close the connection in place of a refusal; the first three may be accidents."""
     turns = one_at_a_time()
-    first, second = turns.begin(place(1), math.inf), turns.begin(place(2), math.inf)
-    assert not turns.ask(first, 100.0)
-    present(turns, first, 100.0)
-    assert not turns.ask(second, 100.0)
-    assert turns.ask(first, 100.1)
+    for number in range(3):
+        turns.end(present(turns, asking(turns, number), 100.0))
+    fourth = present(turns, asking(turns, 3), 100.0)
+    turns.end(fourth)
+    fifth = asking(turns, 4)
+    assert turns.wait(fifth, 100.1) == pytest.approx(0.4)
+    turns.changed()
+    present(turns, fifth, 100.1)
 
 
 def test_the_rest_of_an_ended_attempt_gets_no_turn() -> None:
