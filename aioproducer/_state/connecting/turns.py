@@ -159,9 +159,7 @@ class Turns:
         """The credentials have changed."""
         self.is_one_at_a_time = True
         self._holder = None
-        self._not_before = -math.inf
-        self._ends = 0
-        self._unanswered = 0
+        self._forget_ends()
         self._patience = _UNANSWERED
         self._late.clear()
         self._places.clear()
@@ -176,11 +174,14 @@ class Turns:
             self._places.pop(address, None)
 
     def _answered(self, turn: Turn) -> None:
+        self._forget_ends()
+        if self._holder is turn:
+            self._holder = None
+
+    def _forget_ends(self) -> None:
         self._not_before = -math.inf
         self._ends = 0
         self._unanswered = 0
-        if self._holder is turn:
-            self._holder = None
 
     def _no_answer(self, turn: Turn) -> None:
         if self.is_one_at_a_time:
