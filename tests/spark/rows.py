@@ -87,6 +87,11 @@ def marked_stream(spark: SparkSession, rows: int, tasks: int, epochs: int) -> Da
         .load()
         .where(f"value < {rows * epochs}")
     )
+    return marked_rows(numbers)
+
+
+def marked_rows(numbers: DataFrame) -> DataFrame:
+    """The rows of these numbers, which an audit knows: the number of each in its source is that of its order."""
     source = f"concat('source ', value % {SOURCES_OF_A_STREAM})"
     value = marked(source, f"value div {SOURCES_OF_A_STREAM}", "repeat('é', int(value % 50))")
     return numbers.selectExpr(f"{source} as key", "value").select("key", value.alias("value"))

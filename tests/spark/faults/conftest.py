@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from tests.repo.source import ROOT
+from tests.soak.secured_nodes import SecuredNodes
 from tests.spark.clusters.standalone import StandaloneCluster
 from tests.spark.faults.processes import CLUSTER
 from tools.kafka_cluster import KafkaCluster
@@ -59,6 +60,14 @@ def one_node() -> Iterator[KafkaCluster]:
 def three_nodes() -> Iterator[KafkaCluster]:
     """While one node is gone, the others take over."""
     with faulty_nodes(3) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def secured_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredNodes]:
+    """Three nodes whose passwords and certificates may change."""
+    folder = tmp_path_factory.mktemp("secured-nodes")
+    with SecuredNodes(3, settings=FAULTY, java_options=QUICK_START, folder=folder) as kafka:
         yield kafka
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
+from unittest.mock import patch
 
 import anyio
 from pyspark import TaskContext
@@ -18,8 +19,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from aioproducer import Coordinators, TransactionHandle
-from aioproducer.spark.exactly_once import commits, epochs
+from aioproducer.spark.exactly_once import commits, epochs, jobs
+from aioproducer.spark.exactly_once.fingerprint import Fingerprint
 from aioproducer.spark.facts import TaskFacts
+from aioproducer.spark.shipping.columns import Layout
 from aioproducer.spark.shipping.worker import this_worker
 from aioproducer.spark.source import KafkaSink, Message
 from tests.spark.exactly_once.faulty import first_time
@@ -32,13 +35,16 @@ __all__ = [
     "EXACTLY_ONCE",
     "FAULTS",
     "FOLDER",
+    "JOB",
     "KILLED_AFTER",
     "Executor",
+    "FaultyJobs",
     "FaultyStreams",
     "HeldBatches",
     "KilledBatches",
     "diary_in",
     "go_on",
+    "half_way",
     "happened",
     "hold",
     "outlives",
@@ -50,6 +56,7 @@ AT_LEAST_ONCE: Final = "at-least-once"
 FAULTS: Final = "test.faults"
 FOLDER: Final = "test.folder"
 KILLED_AFTER: Final = "test.killed.after"
+JOB: Final = "test.job"
 
 COMMIT_FAILS: Final = "a commit() that the test has fail"
 # The longest hold of a task if the test has ended meanwhile: longer than a test may take.
@@ -74,6 +81,11 @@ def outlives(folder: str | Path, epoch: int) -> Path:
 def happened(folder: str | Path, epoch: int) -> Path:
     """The file that lets this epoch end, after its incident."""
     return Path(folder) / f"happened in {epoch}"
+
+
+def half_way(folder: str | Path, epoch: int) -> Path:
+    """The file that makes the driver of this job remove it, and wait in its commit with one task committed."""
+    return Path(folder) / f"half-way in {epoch}"
 
 
 def go_on(folder: str | Path, epoch: int = 0) -> Path:
@@ -142,31 +154,35 @@ class FaultyStreamWriter(DataSourceStreamArrowWriter):
         self._faults = faults
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return FaultyAttempt(self._faults).write(self._writer.write, iterator)
+        epoch = TaskFacts.here().epoch
+        assert epoch is not None
+        return FaultyAttempt(self._faults, epoch).write(self._writer.write, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
-        diary = diary_in(self._faults.folder)
-        diary.tell(Entry("committing", self._faults.query, batchId))
-        if self._faults.query == EXACTLY_ONCE and batchId in self._faults.incidents:
-            wait_for(happened(self._faults.folder, batchId))
-        name = f"commit {self._faults.query} {batchId}"
-        if batchId in self._faults.commits and first_time(self._faults.folder, name):
-            diary.tell(Entry("commit() raised", self._faults.query, batchId))
-            raise RuntimeError(COMMIT_FAILS)
+        _before_the_commit(self._faults, batchId)
         self._writer.commit(list(messages), batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's
         self._writer.abort(list(messages), batchId)
 
 
+def _before_the_commit(faults: Faults, epoch: int) -> None:
+    """The driver waits for the incident of this epoch, and may fail."""
+    diary = diary_in(faults.folder)
+    diary.tell(Entry("committing", faults.query, epoch))
+    if faults.query == EXACTLY_ONCE and epoch in faults.incidents:
+        wait_for(happened(faults.folder, epoch))
+    if epoch in faults.commits and first_time(faults.folder, f"commit {faults.query} {epoch}"):
+        diary.tell(Entry("commit() raised", faults.query, epoch))
+        raise RuntimeError(COMMIT_FAILS)
+
+
 class FaultyAttempt:
     """One attempt of a task, which notes its progress."""
 
-    def __init__(self, faults: Faults) -> None:
-        facts = TaskFacts.here()
-        assert facts.epoch is not None
+    def __init__(self, faults: Faults, epoch: int) -> None:
         self._faults = faults
-        self._task = (facts.epoch, facts.partition)
+        self._task = (epoch, TaskFacts.here().partition)
         self._attempt = attempt_number()
         self._fault = faults.of(*self._task, self._attempt)
         self._about_the_commit = threading.Timer(faults.seconds_about_the_commit(*self._task), os._exit, (1,))
@@ -279,11 +295,13 @@ class FaultyAttempt:
 def _fenced_first(handed_out: Callable[[Iterable[Any]], Iterator[Any]]) -> Iterator[None]:
     """The rows of this attempt are handed out behind its fence: beside other attempts, all of them come before it."""
     counted = epochs.counted
-    epochs.counted = lambda batches, layout, seen: counted(handed_out(batches), layout, seen)
-    try:
+
+    def replaced(batches: Iterable[Any], layout: Layout, seen: Fingerprint) -> Iterator[Any]:
+        return counted(handed_out(batches), layout, seen)
+
+    # Streams and jobs each have it under a name of their own.
+    with patch.object(epochs, "counted", replaced), patch.object(jobs, "counted", replaced):
         yield
-    finally:
-        epochs.counted = counted
 
 
 def _flush_all() -> None:
@@ -295,6 +313,62 @@ def _flush_all() -> None:
             await producer.flush()
 
     worker.run(flush())
+
+
+# ---------------------------------------------------------------------------------------------- jobs
+class FaultyJobs(KafkaSink):
+    """`faulty-jobs`: as `faulty-streams`, for the batch with the number `test.job`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "faulty-jobs"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        faults, number = Faults.read(self.options.pop(FAULTS)), int(self.options.pop(JOB))
+        return FaultyJobWriter(super().writer(schema, overwrite), faults, number)
+
+
+class FaultyJobWriter(DataSourceArrowWriter):
+    """The writer of one job."""
+
+    def __init__(self, writer: DataSourceArrowWriter, faults: Faults, number: int) -> None:
+        self._writer = writer
+        self._faults = faults
+        self._number = number
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return FaultyAttempt(self._faults, self._number).write(self._writer.write, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self._waits_half_way():
+            self._halt_half_way()
+        else:
+            _before_the_commit(self._faults, self._number)
+        self._writer.commit(list(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._writer.abort(list(messages))
+
+    def _waits_half_way(self) -> bool:
+        try:
+            half_way(self._faults.folder, self._number).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _halt_half_way(self) -> None:
+        """Commits behind the first one wait until the incident of this job has happened."""
+        committed, numbers, folder = commits._committed, itertools.count(), self._faults.folder
+
+        async def halting(handle: TransactionHandle, coordinators: Coordinators, timeout: float) -> None:
+            if is_first := next(numbers) == 0:
+                await committed(handle, coordinators, timeout)
+                diary_in(folder).tell(Entry("half-way", self._faults.query, self._number))
+            await anyio.to_thread.run_sync(wait_for, happened(folder, self._number))
+            if not is_first:
+                await committed(handle, coordinators, timeout)
+
+        commits._committed = halting
 
 
 # ------------------------------------------------------------------------------------------- batches

@@ -12,12 +12,12 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from tests.spark.faults import streams
+from tests.spark.faults import runs
 from tests.spark.faults.diary import Entry
+from tests.spark.faults.order import Order
 from tests.spark.faults.processes import ProcessFacts, process_facts
+from tests.spark.faults.runs import FaultyRun
 from tests.spark.faults.sinks import EXACTLY_ONCE, Executor
-from tests.spark.faults.streaming import Order
-from tests.spark.faults.streams import Streams
 
 HELD: Final = ("holding", EXACTLY_ONCE, 4, 1, 0)
 
@@ -39,23 +39,23 @@ class Lives:
 
 
 @pytest.fixture
-def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Streams:
+def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FaultyRun:
     """A test whose driver runs, on a machine with nothing else to do."""
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
-    order = Order("", str(tmp_path), {}, "", 7, 7, 3, 3, 0.1, (), ())
-    found = Streams(None, order, [])  # type: ignore[arg-type]  # nothing is written
+    order = Order({}, str(tmp_path), {}, "", 7, 7, 3, 3, 0.1, (), ())
+    found = FaultyRun(None, "", order, [])  # type: ignore[arg-type]  # nothing is written
     found.driver = Lives()  # type: ignore[assignment]
     return found
 
 
-def holding(waiting: Streams, worker: int) -> Entry:
+def holding(waiting: FaultyRun, worker: int) -> Entry:
     """The entry of a held attempt of this process."""
     held = Entry(*HELD, str(Executor(worker, worker)))
     waiting.diary.tell(held)
     return held
 
 
-def test_the_held_attempt_has_ended(waiting: Streams) -> None:
+def test_the_held_attempt_has_ended(waiting: FaultyRun) -> None:
     """Nothing is waited for that only a process that has ended could note."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -70,16 +70,16 @@ def test_the_held_attempt_has_ended(waiting: Streams) -> None:
     assert told.endswith("the last line of its log")
 
 
-def test_its_last_event_counts(waiting: Streams) -> None:
+def test_its_last_event_counts(waiting: FaultyRun) -> None:
     """A process may note the event and end at once."""
     held = holding(waiting, 2**22 + 1)
     waiting.diary.tell(Entry("failed", *HELD[1:], "Fenced"))
     assert waiting._own(held, "failed").detail == "Fenced"
 
 
-def test_nothing_happens(waiting: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_happens(waiting: FaultyRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait has a limit; the time is that of a machine with nothing else to do."""
-    monkeypatch.setattr(streams, "LIMIT", 0.05)
+    monkeypatch.setattr(runs, "LIMIT", 0.05)
     held = holding(waiting, os.getpid())
     with pytest.raises(AssertionError, match=r"no 'failed' by the held attempt: nothing happened for 0 s"):
         waiting._own(held, "failed")
@@ -92,7 +92,7 @@ def test_a_busy_machine_is_given_more_time(
     """Twice as many programs as processors take twice as long."""
     monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    assert streams.slowness() == times
+    assert runs.slowness() == times
 
 
 def test_facts_of_a_process() -> None:

@@ -1,4 +1,4 @@
-"""Streams under faults: a driver that writes them, which is killed and restarted, and an audit of the topics.
+"""A run under faults: a driver that writes streams or jobs, which is killed and restarted, and an audit of the topics.
 
 No result depends on timing. An epoch with an incident of a whole process does not end before the incident,
 and a task that is to be held finds its marker on arrival: all of that is decided before the driver starts.
@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import attrs
 
 from aioproducer.spark import audit
+from tests.soak.secured_nodes import CHANGES, PASSWORD_FILE, SecuredNodes
 from tests.spark.faults.diary import Diary, Entry
 from tests.spark.faults.injected import Fault
+from tests.spark.faults.order import Order
 from tests.spark.faults.processes import Driver, process_facts
 from tests.spark.faults.sinks import (
     AT_LEAST_ONCE,
@@ -27,11 +29,11 @@ from tests.spark.faults.sinks import (
     Executor,
     diary_in,
     go_on,
+    half_way,
     happened,
     hold,
     outlives,
 )
-from tests.spark.faults.streaming import Order
 from tests.spark.rows import expected_of_a_stream
 from tools.kafka_cluster import KafkaCluster
 
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
     from aioproducer.spark.auditing import Verdict
 
-__all__ = ["Incident", "Streams", "incidents"]
+__all__ = ["FaultyRun", "Incident", "incidents"]
 
 # The limit of each wait for the next event of a task or driver, in seconds of a machine with nothing else to do. Beside other work
 # it is longer: with eighteen programs on two processors, the successor of a driver had no event within 300 s.
@@ -48,12 +50,16 @@ LIMIT: Final = 200.0
 # The number of events in the message of a failure.
 LAST: Final = 40
 # The incidents in which Python outlives its executor.
-ZOMBIES: Final = frozenset({"zombies that came first", "zombies that came too late"})
+ZOMBIES: Final = frozenset(
+    {"zombies that came first", "zombies that came too late", "zombies beside their successors"}
+)
 # The incidents for which a task is held.
 HELD: Final = ZOMBIES | {"executors killed"}
 # The moments of an epoch at which a driver is killed.
 MOMENTS: Final = ("began", "wrote", "committing")
-PROGRAM: Final = "tests.spark.faults.streaming"
+HALF_WAY: Final = "drivers killed half-way through their commits"
+# The longest time in which secrets and certificates of the cluster and of its clients differ, in seconds.
+SECONDS_OF_A_CHANGE: Final = 3.0
 
 
 @attrs.frozen
@@ -75,10 +81,12 @@ def incidents(seed: int, epochs: int, wanted: Counter[str]) -> list[Incident]:
 
 
 @attrs.define(eq=False)
-class Streams:
-    """`with Streams(...) as streams: streams.run()`; then audit the topics."""
+class FaultyRun:
+    """`with FaultyRun(...) as run: run.play()`; then audit the topics."""
 
     kafka: KafkaCluster
+    # The module that is the driver: it writes the streams or jobs of the order.
+    program: str
     order: Order
     # In the epochs of the order.
     incidents: list[Incident]
@@ -101,6 +109,8 @@ class Streams:
                 hold(self.order.folder, each.epoch).touch()
             if each.what in ZOMBIES:
                 outlives(self.order.folder, each.epoch).touch()
+            if each.what == HALF_WAY:
+                half_way(self.order.folder, each.epoch).touch()
         self._start()
         return self
 
@@ -114,13 +124,13 @@ class Streams:
 
     # -- at work
 
-    def run(self) -> None:
-        """Let all incidents happen, and the streams end."""
+    def play(self) -> None:
+        """Let all incidents happen, and the rows end."""
         for incident in self.incidents:
             self._make(incident)
             happened(self.order.folder, incident.epoch).touch()
             self.counts[incident.what] += 1
-        self.until(lambda: not self.driver.running, "the end of the streams")
+        self.until(lambda: not self.driver.running, "the end of the rows")
         assert self.driver.process.returncode == 0, self.situation()
         self.seconds = time.monotonic() - self.began
 
@@ -170,7 +180,7 @@ class Streams:
         )
 
     def _start(self) -> None:
-        self.driver = Driver.start(PROGRAM, self.order.write(), Path(self.order.folder))
+        self.driver = Driver.start(self.program, self.order.write(), Path(self.order.folder))
         self._drivers.append(self.driver)
 
     # -- incidents of whole processes
@@ -178,9 +188,9 @@ class Streams:
     def _make(self, incident: Incident) -> None:
         match incident.what:
             case "drivers killed":
-                self.noted(self.rng.choice(MOMENTS), incident.epoch)
-                self.driver.kill()
-                self._start()
+                self._replace_the_driver(self.rng.choice(MOMENTS), incident.epoch)
+            case what if what == HALF_WAY:
+                self._replace_the_driver("half-way", incident.epoch)
             case "brokers killed":
                 self._kill_a_broker(incident.epoch)
             case "executors killed":
@@ -188,9 +198,25 @@ class Streams:
                 os.kill(Executor.read(held.detail).java, signal.SIGKILL)
                 self._repeated(held, "wrote")
             case "zombies that came first":
-                self._make_a_zombie(incident.epoch, comes_first=True)
+                self._let_a_zombie_come_first(incident.epoch)
             case "zombies that came too late":
-                self._make_a_zombie(incident.epoch, comes_first=False)
+                zombie = self._let_a_zombie_follow(incident.epoch)
+                refusal = self._own(zombie, "failed")
+                assert "Fenced" in refusal.detail, refusal
+            case "zombies beside their successors":
+                self._own(self._let_a_zombie_follow(incident.epoch), "wrote")
+            case "secrets changed":
+                self._change_secrets(incident.epoch)
+
+    def _replace_the_driver(self, moment: str, epoch: int) -> None:
+        self.noted(moment, epoch)
+        self.driver.kill()
+        self._start()
+
+    def _change_secrets(self, epoch: int) -> None:
+        assert isinstance(self.kafka, SecuredNodes)
+        self.noted("began", epoch)
+        self.rng.choice(CHANGES)(self.kafka, self.rng, SECONDS_OF_A_CHANGE)
 
     def _kill_a_broker(self, epoch: int) -> None:
         self.noted("began", epoch)
@@ -203,26 +229,27 @@ class Streams:
         node.start()
         self.kafka.wait_ready()
 
-    def _make_a_zombie(self, epoch: int, *, comes_first: bool) -> None:
-        """Kill Java while its Python lives: for Spark the executor is lost, and its task goes to another."""
+    def _let_a_zombie_come_first(self, epoch: int) -> None:
+        """Kill Java when its Python has written: for Spark the executor is lost, and its task goes to another."""
         held = self.noted("holding", epoch)
         java = Executor.read(held.detail).java
-        if comes_first:
-            # A stopped Java gives Spark no result, and no other attempt begins while it is not lost.
-            os.kill(java, signal.SIGSTOP)
-            self.until(lambda: _is_stopped(java), "stopped Java")
-            self._let_go_on(held)
-            self._own(held, "wrote")
-            os.kill(java, signal.SIGKILL)
-            self._repeated(held, "skipped")
-        else:
-            os.kill(java, signal.SIGKILL)
-            # The repeated attempt has taken the transactional id by now.
-            self._repeated(held, "began")
-            self._let_go_on(held)
-            refusal = self._own(held, "failed")
-            assert "Fenced" in refusal.detail, refusal
-            self._repeated(held, "wrote")
+        # A stopped Java gives Spark no result, and no other attempt begins while it is not lost.
+        os.kill(java, signal.SIGSTOP)
+        self.until(lambda: _is_stopped(java), "stopped Java")
+        self._let_go_on(held)
+        self._own(held, "wrote")
+        os.kill(java, signal.SIGKILL)
+        self._repeated(held, "skipped")
+
+    def _let_a_zombie_follow(self, epoch: int) -> Entry:
+        """Kill Java while its Python lives, which goes on when the next attempt of the task has begun."""
+        held = self.noted("holding", epoch)
+        os.kill(Executor.read(held.detail).java, signal.SIGKILL)
+        # Behind its fence.
+        self._repeated(held, "began")
+        self._let_go_on(held)
+        self._repeated(held, "wrote")
+        return held
 
     def _let_go_on(self, held: Entry) -> None:
         go_on(self.order.folder, held.epoch).touch()
@@ -265,10 +292,19 @@ class Streams:
         """The number of attempts that found their rows written by an earlier one."""
         return sum(1 for entry in self.diary.entries() if entry.what == "skipped")
 
+    def secrets_shown(self) -> list[str]:
+        """The files with secrets of the clients that are in the log of the drivers and executors, or in the diary."""
+        if not isinstance(self.kafka, SecuredNodes):
+            return []
+        written = self.driver.log.read_text(errors="replace") + self.diary.path.read_text()
+        files = self.kafka.folder.glob(f"{PASSWORD_FILE}.[0-9]*")
+        return [file.name for file in files if file.read_text() in written]
+
     def summary(self, exactly: Verdict, uncommitted: Verdict, others: Sequence[Verdict]) -> str:
         """The results in a line; `others`: of the stream without transactions, if there is one."""
         order = self.order
         nodes = {1: "one node", 3: "three nodes"}[len(self.kafka.nodes)]
+        nodes = f"secured, {nodes}" if isinstance(self.kafka, SecuredNodes) else nodes
         happened = ", ".join(f"{what} {count}" for what, count in sorted(self.counts.items()))
         faults = self.faults(EXACTLY_ONCE)
         tasks = ", ".join(f"{what} {count}" for what, count in sorted(faults.items()))
