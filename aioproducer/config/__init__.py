@@ -7,6 +7,8 @@ from aioproducer.config.credentials import with_credentials as with_credentials
 from aioproducer.config.endpoints import BootstrapServers as BootstrapServers
 from aioproducer.config.endpoints import Endpoint as Endpoint
 from aioproducer.config.endpoints import parse_endpoint as parse_endpoint
+from aioproducer.config.file_secrets import FileReference as FileReference
+from aioproducer.config.file_secrets import reading_files_again as reading_files_again
 from aioproducer.config.names import checked_prefix as checked_prefix
 from aioproducer.config.names import checked_transactional_id as checked_transactional_id
 from aioproducer.config.names import checked_transactional_ids as checked_transactional_ids
@@ -46,6 +48,7 @@ __all__ = [
     "Endpoint",
     "EnvProvider",
     "FileProvider",
+    "FileReference",
     "ProducerConfig",
     "Settings",
     "UnresolvedError",
@@ -59,6 +62,7 @@ __all__ = [
     "jaas_options",
     "parse_endpoint",
     "properties_of",
+    "reading_files_again",
     "region_of",
     "replaced",
     "require_config",

@@ -12,7 +12,7 @@ import attrs
 
 from aioproducer._codecs import LEVELS
 from aioproducer.config.java_properties import CUT, Line, parse_properties
-from aioproducer.config.providers import ConfigProvider, UnresolvedError, replaced
+from aioproducer.config.providers import BLANKS, ConfigProvider, UnresolvedError, replaced
 from aioproducer.config.refused import class_name_problem, refusal, refuses_kafka, says_what_we_do, unknown
 from aioproducer.config.security.conflicts import ignored_by_java
 from aioproducer.config.security.token_conflicts import ALLOWED_URLS, URL
@@ -22,8 +22,6 @@ from aioproducer.errors import ConfigurationError, printable
 
 __all__ = ["properties_of", "read_properties", "written_in"]
 
-# As String.trim() of Java.
-_BLANKS = "".join(map(chr, range(0x21)))
 _OF_CODE = frozenset((ALLOWED_URLS, "allowed_brokers"))
 _PROVIDERS = "config.providers"
 _LINE_ENDS = frozenset("\r\n\0")
@@ -238,7 +236,7 @@ def _take(
         return
     kind = table[name].kind
     # As Java: a space at an end that is not ASCII belongs to the value, which may be a password.
-    text = str.strip(value, _BLANKS) if isinstance(value, str) else value
+    text = str.strip(value, BLANKS) if isinstance(value, str) else value
     values[name] = kind.check(kind.parse(text) if isinstance(text, str) else text)
 
 

@@ -18,6 +18,7 @@ from aioproducer.errors import ConfigurationError, printable
 from aioproducer.secret import shown_fields
 
 __all__ = [
+    "BLANKS",
     "KAFKAS",
     "ConfigProvider",
     "DirectoryProvider",
@@ -26,11 +27,14 @@ __all__ = [
     "UnresolvedError",
     "checked_providers",
     "replaced",
+    "sole_reference",
 ]
 
 # As Kafka's ConfigTransformer.
 _REFERENCE: Final = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 _LARGEST: Final = 1024 * 1024
+# As String.trim() of Java.
+BLANKS: Final = "".join(map(chr, range(0x21)))
 KAFKAS: Final = ("file", "dir", "directory", "env", "secretManager", "secretsmanager", "vault")
 """The names that Kafka's documentation and common providers give to providers."""
 
@@ -184,6 +188,12 @@ def checked_providers(providers: object) -> Mapping[str, ConfigProvider]:
 def replaced(text: str, providers: Mapping[str, ConfigProvider]) -> str:
     """The text with the values that its references stand for. They are not searched for references again."""
     return _REFERENCE.sub(lambda match: _value(match[1], match[2] or "", match[3], providers), text)
+
+
+def sole_reference(text: str) -> tuple[str, str, str] | None:
+    """The name of the provider, the path and the key of a text that is one reference, and nothing else."""
+    match = _REFERENCE.fullmatch(text)
+    return None if match is None else (match[1], match[2] or "", match[3])
 
 
 def _value(name: str, path: str, key: str, providers: Mapping[str, ConfigProvider]) -> str:

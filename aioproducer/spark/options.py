@@ -15,6 +15,7 @@ from aioproducer.config import (
     EnvProvider,
     FileProvider,
     ProducerConfig,
+    reading_files_again,
     shown_pair,
     shows_name,
     topic_problem,
@@ -245,7 +246,9 @@ def _producer(
         problems.append("references such as ${dir:...} need the option secrets.folders or secrets.env")
     config: ProducerConfig | None = None
     try:
-        config = ProducerConfig.from_properties(properties, providers=providers)
+        made = ProducerConfig.from_properties(properties, providers=providers)
+        # A password may change while a task runs, or while workers keep their connections.
+        config = reading_files_again(made, properties, providers)
     except ConfigurationError as error:
         problems.append(f"options that begin with 'kafka.': {error}")
     # A reference may have led to such a value.

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from aioproducer import ConfigurationError
-from aioproducer.secret import Secret
-from aioproducer.spark.options import Guarantee, read_options, with_time_for_a_job
+from aioproducer.config import FileReference
+from aioproducer.secret import SecretCall
+from aioproducer.spark.options import Guarantee, SinkOptions, read_options, with_time_for_a_job
 from tests.reports import report
 
 SERVER = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -156,13 +157,19 @@ def test_references_travel_in_place_of_secrets(tmp_path: Path, monkeypatch: pyte
         }
     )
     assert options.producer.sasl_username == "etl"
-    assert isinstance(options.producer.sasl_password, Secret)
-    assert options.producer.sasl_password.reveal() == CANARY
+    assert now(options) == CANARY
     shipped = pickle.dumps(options)
     assert CANARY.encode() not in shipped
     (tmp_path / "password").write_text("another on that machine")
-    received = pickle.loads(shipped).producer.sasl_password
-    assert received.reveal() == "another on that machine"
+    assert now(pickle.loads(shipped)) == now(options) == "another on that machine"
+
+
+def now(options: SinkOptions) -> str:
+    """The password of the next authentication."""
+    source = options.producer.sasl_password
+    assert isinstance(source, SecretCall)
+    assert isinstance(source.function, FileReference)
+    return source.function()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import attrs
 from aioproducer._callers.own_thread import OneThread
 from aioproducer._net.connecting.conversing import in_one_thread
 from aioproducer.auth.failing import NoTokenError
+from aioproducer.config import UnresolvedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -105,4 +106,6 @@ def _called(function: Callable[[], Any]) -> Given:
 
 
 def _raised(error: BaseException) -> Given:
-    return Given(problem=str(error) if isinstance(error, NoTokenError) else f"raised {type(error).__name__}")
+    # The texts of these have no secret.
+    is_told = isinstance(error, NoTokenError | UnresolvedError)
+    return Given(problem=str(error) if is_told else f"raised {type(error).__name__}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aioproducer._net.connecting.conversing import in_a_thread
+from aioproducer.config import FileReference
 from aioproducer.errors import AuthenticationError, ConfigurationError
 from aioproducer.secret import Secret, SecretCall, SecretEnv, SecretFile
 
@@ -58,4 +59,6 @@ async def _called(setting: str, source: SecretCall, functions: UserFunctions) ->
     if isinstance(given.value, str | Secret):
         return given.value if isinstance(given.value, Secret) else Secret(given.value)
     why = given.problem or f"gave {type(given.value).__name__} in place of a string"
-    raise AuthenticationError(f"{setting}: the callable {why}", reason="credentials", retriable=True)
+    # The reason of a reference names its file.
+    told = why if isinstance(source.function, FileReference) else f"the callable {why}"
+    raise AuthenticationError(f"{setting}: {told}", reason="credentials", retriable=True)

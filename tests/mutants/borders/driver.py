@@ -1,4 +1,4 @@
-"""The mutants of Spark's driver: the audit's picture, the check of Kafka before a job, the choice of the interpreter."""
+"""The mutants of Spark's driver and options: the audit's picture, the check before a job, the interpreter, secrets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.mutants.mutant import Kind
 
 _PICTURE: Final = "tests/spark/auditing/test_picture.py"
 _PREFLIGHT: Final = "tests/spark/test_preflight.py"
+_FILES: Final = "tests/vocabulary/test_file_secrets.py"
 
 _mutant = Kind("errors")
 
@@ -123,5 +124,29 @@ DRIVER: Final = (
         "    if context is None:",
         "On a cluster, where other paths are expected, each job begins with a warning.",
         _PREFLIGHT,
+    ),
+    _mutant(
+        "password-read-once",
+        "spark/options.py",
+        "        config = reading_files_again(made, properties, providers)",
+        "        config = made",
+        "A task that begins while a password changes presents the former one until its time is over: a minute.",
+        "tests/spark/test_password_files.py",
+    ),
+    _mutant(
+        "password-of-jaas-read-once",
+        "config/file_secrets.py",
+        "    if config.sasl_jaas_config is None or password is None:",
+        "    if True:",
+        "The same where the password stands in a JAAS string, as in most files of Java programs.",
+        f"{_FILES}::test_an_option_of_a_jaas_string_is_read_again",
+    ),
+    _mutant(
+        "password-not-trimmed",
+        "config/file_secrets.py",
+        "found.strip(BLANKS) if self.is_trimmed else found",
+        "found",
+        "A blank behind a password in a file, which the first reading leaves out, is a part of it from then on.",
+        f"{_FILES}::test_a_property_is_read_again",
     ),
 )

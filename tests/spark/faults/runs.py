@@ -214,8 +214,12 @@ class FaultyRun:
         self._start()
 
     def _change_secrets(self, epoch: int) -> None:
+        """Change secrets while tasks begin, or while the driver commits."""
         assert isinstance(self.kafka, SecuredNodes)
-        self.noted("began", epoch)
+        moment = self.rng.choice(("began", "committing"))
+        self.noted(moment, epoch)
+        if moment == "committing":
+            happened(self.order.folder, epoch).touch()
         self.rng.choice(CHANGES)(self.kafka, self.rng, SECONDS_OF_A_CHANGE)
 
     def _kill_a_broker(self, epoch: int) -> None:

@@ -1,8 +1,8 @@
 """Batches with a `write.id`, one after the other, on a real Kafka while tasks, executors, drivers and brokers die.
 
 A driver that follows a killed one runs the job again, from which tasks may be committed. A foreign client reads the
-topic back, and two methods judge it. A few jobs in `make test`; with `AIOPRODUCER_EFFORT=proof` three hundred on one node,
-three hundred on three, and three hundred over TLS while passwords and certificates change.
+topic back, and two methods judge it. Five jobs, and in `make proof` three hundred on one node, three hundred on three, and
+three hundred over TLS while passwords and certificates change.
 """
 
 from __future__ import annotations
