@@ -20,7 +20,7 @@ from aioproducer.config.providers import (
     FileProvider,
     sole_reference,
 )
-from aioproducer.config.security.conflicts import jaas_options
+from aioproducer.config.security.conflicts import PASSWORD_MECHANISMS, jaas_options
 from aioproducer.config.security.kinds import SecretText
 from aioproducer.secret import Secret
 
@@ -63,10 +63,10 @@ def reading_files_again(
     }
     if found:
         config = config.evolve(**cast("Changes", found))
-    password = _source(_password_of_jaas(written.get(_JAAS)), providers, is_trimmed=False)
-    if config.sasl_jaas_config is None or password is None:
+    if config.sasl_jaas_config is None or config.sasl_mechanism not in PASSWORD_MECHANISMS:
         return config
-    return with_credentials(config, {"sasl_password": password})
+    password = _source(_password_of_jaas(written.get(_JAAS, "")), providers, is_trimmed=False)
+    return config if password is None else with_credentials(config, {"sasl_password": password})
 
 
 def _source(text: str, providers: Mapping[str, ConfigProvider], *, is_trimmed: bool) -> FileReference | None:
@@ -77,9 +77,9 @@ def _source(text: str, providers: Mapping[str, ConfigProvider], *, is_trimmed: b
     return FileReference(provider, path, key, is_trimmed)
 
 
-def _password_of_jaas(text: str | None) -> str:
+def _password_of_jaas(text: str) -> str:
     try:
-        return jaas_options(None if text is None else Secret(text)).get("password", "")
+        return jaas_options(Secret(text)).get("password", "")
     except ValueError:
         # With its references it is no JAAS string: they stand for more than an option.
         return ""

@@ -111,6 +111,21 @@ def test_a_jaas_string_of_which_more_is_a_reference(folder: Path) -> None:
     assert (config.sasl_username, config.sasl_password) == ("alice", Secret(CANARY))
 
 
+def test_a_jaas_string_without_a_password_of_its_mechanism(folder: Path) -> None:
+    """An option of that name is no password there."""
+    jaas = 'org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId="a" clientSecret="b" password="${dir:{folder}:password}";'
+    given = PLAIN | {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": jaas.replace("{folder}", str(folder)),
+        "sasl.oauthbearer.token.endpoint.url": "https://localhost/token",
+    }
+    providers = {"dir": DirectoryProvider([folder])}
+    config = ProducerConfig.from_properties(
+        given, providers=providers, sasl_oauthbearer_allowed_urls=["https://localhost/token"]
+    )
+    assert reading_files_again(config, given, providers) is config
+
+
 def test_ignored_properties_stay_ignored(folder: Path) -> None:
     """A password has no effect without SASL."""
     config = config_of(folder, security_protocol="SSL", sasl_password="${dir:{folder}:password}")

@@ -136,7 +136,7 @@ DRIVER: Final = (
     _mutant(
         "password-of-jaas-read-once",
         "config/file_secrets.py",
-        "    if config.sasl_jaas_config is None or password is None:",
+        "    if config.sasl_jaas_config is None or config.sasl_mechanism not in PASSWORD_MECHANISMS:",
         "    if True:",
         "The same where the password stands in a JAAS string, as in most files of Java programs.",
         f"{_FILES}::test_an_option_of_a_jaas_string_is_read_again",
