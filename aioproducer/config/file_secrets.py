@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["FileReference", "reading_files_again"]
 
 _JAAS = "sasl.jaas.config"
+# Without a private key: its certificates are a text that is kept, and both belong together.
+_READ_AGAIN = [
+    row
+    for row in SETTINGS.values()
+    if isinstance(row.own_kind, SecretText) and row.name != "ssl_keystore_key"
+]
 
 
 @final
@@ -54,13 +60,11 @@ def reading_files_again(
 ) -> ProducerConfig:
     """The configuration of these properties; a secret whose whole text is a reference to a file is read there again."""
     found: dict[str, Any] = {
-        row.name: source
-        for row in SETTINGS.values()
-        if isinstance(row.own_kind, SecretText)
-        and row.name in config.given
-        and (source := _source(written.get(row.dotted, "").strip(BLANKS), providers, is_trimmed=True))
-        is not None
+        row.name: _source(written.get(row.dotted, "").strip(BLANKS), providers, is_trimmed=True)
+        for row in _READ_AGAIN
+        if row.name in config.given
     }
+    found = {name: source for name, source in found.items() if source is not None}
     if found:
         config = config.evolve(**cast("Changes", found))
     if config.sasl_jaas_config is None or config.sasl_mechanism not in PASSWORD_MECHANISMS:

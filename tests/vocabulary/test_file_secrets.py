@@ -104,6 +104,21 @@ def test_other_texts_are_kept(folder: Path, password: str) -> None:
     assert isinstance(config_of(folder, sasl_jaas_config=jaas).sasl_jaas_config, Secret)
 
 
+def test_a_key_is_kept_with_its_certificates(folder: Path) -> None:
+    """A new key from its file would not belong to the certificates, which are read once."""
+    given = PLAIN | {
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": f"${{dir:{folder}:password}}",
+        "ssl.keystore.certificate.chain": "-----BEGIN CERTIFICATE-----",
+        "ssl.key.password": f"${{dir:{folder}:password}}",
+    }
+    providers = {"dir": DirectoryProvider([folder])}
+    config = reading_files_again(ProducerConfig.from_properties(given, providers=providers), given, providers)
+    assert config.ssl_keystore_key == Secret(CANARY)
+    assert now(config.ssl_key_password) == CANARY
+
+
 def test_a_jaas_string_of_which_more_is_a_reference(folder: Path) -> None:
     """It is read once: as it is written, it is no JAAS string."""
     (folder / "password").write_text(f'{MODULE} username="alice" password="{CANARY}";')
