@@ -35,6 +35,12 @@ _DEPENDENCY: Final = """\
 _ALONE: Final = (
     "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 )
+# Kafka's tools bring Kafka Connect along, which no test starts.
+_CONNECT: Final = "".join(
+    f"<exclusion><groupId>org.apache.kafka</groupId><artifactId>connect-{part}</artifactId></exclusion>"
+    for part in ("api", "json", "runtime", "transforms")
+)
+_WITHOUT_CONNECT: Final = f"<exclusions>{_CONNECT}</exclusions>"
 _LOG4J: Final = "2.24.3"
 # Java 11 removed it; Kafka 0.11 uses it.
 _JAXB: Final = ("javax.xml.bind", "jaxb-api", "2.3.1")
@@ -83,7 +89,7 @@ def fetched(name: str, artifacts: Sequence[Artifact], *, transitive: bool) -> Pa
     """The folder of this name with these jars, and their dependencies if `transitive`; fetched if it does not exist."""
     lib = cache() / name / "lib"
     if not lib.is_dir():
-        _fetch(name, _pom(artifacts, "" if transitive else _ALONE), lib)
+        _fetch(name, _pom(artifacts, _WITHOUT_CONNECT if transitive else _ALONE), lib)
     return lib
 
 

@@ -18,7 +18,7 @@ from typing import Final
 import attrs
 
 from tools.class_archives import archived
-from tools.kafka_jars import KafkaUnavailableError, class_archive, class_path, program
+from tools.kafka_jars import KafkaUnavailableError, class_archive, class_path, program, release
 
 # Below the range of outgoing connections, so that the port of a killed node stays free for it.
 _PORTS: Final = range(15_000, 32_000)
@@ -38,6 +38,8 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d{ABSOLUTE} %-5p %m (%c{1})%n
 """
 _JAVA_OPTIONS: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC")
+# Since Kafka 4.4 the format writes a snapshot of the metadata.
+_FIRST_SNAPSHOT: Final = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 DATA: Final = "data"
 """The folder of the logs, in that of the node."""
 QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-Xverify:none", "-XX:-UsePerfData")
@@ -127,18 +129,19 @@ class KafkaNode:
 
     def adopt(self, cluster_id: str, bootstrap: Path) -> None:
         """Make the log folder of a formatted node, with the finalized features of another."""
-        self.bootstrap.parent.mkdir(exist_ok=True)
+        self.bootstrap.parent.mkdir(parents=True, exist_ok=True)
         if not self.bootstrap.exists():
             shutil.copy(bootstrap, self.bootstrap)
         directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         own = {"version": 1, "cluster.id": cluster_id, "node.id": self.node_id, "directory.id": directory_id}
         text = "".join(f"{name}={value}\n" for name, value in own.items())
-        (self.bootstrap.parent / "meta.properties").write_text(text, encoding="utf-8")
+        (self.folder / DATA / "meta.properties").write_text(text, encoding="utf-8")
 
     @property
     def bootstrap(self) -> Path:
         """The file with the features that the format has finalized."""
-        return self.folder / DATA / "bootstrap.checkpoint"
+        name = "bootstrap.checkpoint" if release(self.version) < (4, 4) else _FIRST_SNAPSHOT
+        return self.folder / DATA / name
 
     def start(self) -> None:
         """Start the process, for the first time or again; the node is not ready yet when this returns.

@@ -14,7 +14,7 @@ __all__ = ["VERSIONS", "broker_of"]
 # 2.0 to 2.3 do not start on Java 17: their ZooKeeper client does not understand its addresses.
 VERSIONS: Final = (
     "0.11.0.3", "1.0.2", "1.1.1", "2.4.1", "2.5.1", "2.8.2", "3.0.2", "3.3.2", "3.6.2", "3.9.1", "4.0.1", "4.1.0",
-    "4.3.1",
+    "4.3.1", "4.4.0",
 )  # fmt: skip
 # The first release whose KRaft has transactions for production.
 _KRAFT: Final = (3, 3)
