@@ -234,7 +234,8 @@ def _producer(
     providers: Mapping[str, ConfigProvider],
     problems: list[str],
 ) -> ProducerConfig | None:
-    if properties.pop("transactional.id", None) is not None:
+    for name in [name for name in properties if name.replace("_", ".") == "transactional.id"]:
+        del properties[name]
         problems.append(INSTEAD["transactional_id"])
     if guarantee is Guarantee.EXACTLY_ONCE:
         properties["transactional.id"] = PLACEHOLDER_ID

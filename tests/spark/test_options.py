@@ -71,6 +71,7 @@ def test_a_job_may_take_as_long_as_brokers_allow() -> None:
         ({"kafka.acks": "1"}, "^the sink requires acks=all and idempotence[^;]*$"),
         ({"kafka.enable_idempotence": "False"}, "^the sink requires acks=all and idempotence[^;]*$"),
         ({"kafka.transactional.id": "x"}, "sink.id or write.id"),
+        ({"kafka.transactional_id": "x"}, "sink.id or write.id"),
     ],
 )
 def test_what_is_wrong(given: dict[str, str], words: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from aioproducer._core import Column
 from aioproducer.errors import RecordError
 
+# The units of Arrow's times that are smaller.
+_IN_A_MILLISECOND: Final = {"us": 1_000, "ns": 1_000_000}
 OFFSET_WIDTHS = {"binary": 4, "string": 4, "utf8": 4, "large_binary": 8, "large_string": 8, "large_utf8": 8}
 
 
@@ -62,10 +64,19 @@ def _floored(array: Any) -> Any:
 
     # The time zone is removed: it does not change the moment.
     unit = str(array.type).removeprefix("timestamp[").partition(",")[0].rstrip("]")
-    plain = array.cast("int64").cast(f"timestamp[{unit}]")
-    whole = plain if unit == "s" else pc.floor_temporal(plain, unit="millisecond")
-    # Seconds may be out of the range of milliseconds: an error, not a wrapped number. Other units only become smaller.
-    return whole.cast("timestamp[ms]", safe=unit == "s")
+    numbers = array.cast("int64")
+    if unit == "s":
+        # They may be out of the range of milliseconds: an error, not a wrapped number.
+        return numbers.cast("timestamp[s]").cast("timestamp[ms]")
+    least = pc.min(numbers).as_py()
+    if least is None or least >= 0:
+        return pc.floor_temporal(numbers.cast(f"timestamp[{unit}]"), unit="millisecond").cast(
+            "timestamp[ms]", safe=False
+        )
+    # Times near the least number would wrap there.
+    to_zero = pc.divide(numbers, _IN_A_MILLISECOND[unit])
+    is_later = pc.greater(pc.multiply(to_zero, _IN_A_MILLISECOND[unit]), numbers)
+    return pc.subtract(to_zero, is_later.cast("int64"))
 
 
 def _one_array(column: Any) -> Any:

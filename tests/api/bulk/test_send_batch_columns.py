@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from aioproducer import Producer, RecordError
+from aioproducer._net.accepting.arrow import listed_times
 from aioproducer.testing import EmbeddedKafka
 from tests.api.conftest import Make
 from tests.api.support import values, warm
@@ -149,6 +150,15 @@ async def test_seconds_of_arrow_that_are_no_milliseconds(producer: Producer, kaf
     with pytest.raises(RecordError, match="out of bounds"):
         await producer.send_batch("one", [b"a"], timestamps=pa.array([2**62], pa.timestamp("s")))
     assert kafka.records("one") == []
+
+
+@pytest.mark.parametrize(("unit", "in_one"), [("us", 1_000), ("ns", 1_000_000)])
+def test_units_of_arrow_are_rounded_down(unit: str, in_one: int) -> None:
+    """Also before 1970, and at both ends of the range: the least time was sent as one far in the future."""
+    given = [-(2**63), -(2**63) + 1, -in_one - 1, -in_one, -1, None, 0, in_one - 1, in_one, 2**63 - 1]
+    for times in (given, given[5:], [None], []):
+        column = pa.array(times, pa.int64()).cast(pa.timestamp(unit, "Europe/Berlin"))
+        assert listed_times(column, "one") == [None if time is None else time // in_one for time in times]
 
 
 @pytest.mark.parametrize("given", [[None, STAMPS[1]], pa.array([None, STAMPS[1]], pa.timestamp("ms"))])
