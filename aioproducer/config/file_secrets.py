@@ -7,7 +7,7 @@ kept: a call of them may be expensive.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import attrs
 
@@ -21,7 +21,6 @@ from aioproducer.config.providers import (
     sole_reference,
 )
 from aioproducer.config.security.conflicts import PASSWORD_MECHANISMS, jaas_options
-from aioproducer.config.security.kinds import SecretText
 from aioproducer.secret import Secret
 
 if TYPE_CHECKING:
@@ -31,12 +30,15 @@ if TYPE_CHECKING:
 __all__ = ["FileReference", "reading_files_again"]
 
 _JAAS = "sasl.jaas.config"
-# Without a private key: its certificates are a text that is kept, and both belong together.
-_READ_AGAIN = [
-    row
-    for row in SETTINGS.values()
-    if isinstance(row.own_kind, SecretText) and row.name != "ssl_keystore_key"
-]
+# Secrets, and the settings that belong to them: a new secret does not fit a user, a key or certificates that are read once.
+_READ_AGAIN: Final[Mapping[str, tuple[str, ...]]] = {
+    "ssl_truststore_password": (),
+    "ssl_keystore_password": (),
+    "ssl_key_password": ("ssl_keystore_key",),
+    "sasl_password": ("sasl_username",),
+    "sasl_oauthbearer_client_credentials_client_secret": ("sasl_oauthbearer_client_credentials_client_id",),
+    "sasl_oauthbearer_assertion_private_key_passphrase": (),
+}
 
 
 @final
@@ -60,17 +62,25 @@ def reading_files_again(
 ) -> ProducerConfig:
     """The configuration of these properties; a secret whose whole text is a reference to a file is read there again."""
     found: dict[str, Any] = {
-        row.name: _source(written.get(row.dotted, "").strip(BLANKS), providers, is_trimmed=True)
-        for row in _READ_AGAIN
-        if row.name in config.given
+        name: _source(_written(name, written).strip(BLANKS), providers, is_trimmed=True)
+        for name, others in _READ_AGAIN.items()
+        if name in config.given
+        and not any(_refers_to_a_file(_written(other, written), providers) for other in others)
     }
     found = {name: source for name, source in found.items() if source is not None}
     if found:
         config = config.evolve(**cast("Changes", found))
     if config.sasl_jaas_config is None or config.sasl_mechanism not in PASSWORD_MECHANISMS:
         return config
-    password = _source(_password_of_jaas(written.get(_JAAS, "")), providers, is_trimmed=False)
-    return config if password is None else with_credentials(config, {"sasl_password": password})
+    options = _options_of_jaas(written.get(_JAAS, ""))
+    password = _source(options.get("password", ""), providers, is_trimmed=False)
+    if password is None or _refers_to_a_file(options.get("username", ""), providers):
+        return config
+    return with_credentials(config, {"sasl_password": password})
+
+
+def _written(name: str, written: Mapping[str, str]) -> str:
+    return written.get(SETTINGS[name].dotted, "")
 
 
 def _source(text: str, providers: Mapping[str, ConfigProvider], *, is_trimmed: bool) -> FileReference | None:
@@ -81,9 +91,17 @@ def _source(text: str, providers: Mapping[str, ConfigProvider], *, is_trimmed: b
     return FileReference(provider, path, key, is_trimmed)
 
 
-def _password_of_jaas(text: str) -> str:
+def _refers_to_a_file(text: str, providers: Mapping[str, ConfigProvider]) -> bool:
+    return any(
+        f"${{{name}:" in text
+        for name, provider in providers.items()
+        if isinstance(provider, FileProvider | DirectoryProvider)
+    )
+
+
+def _options_of_jaas(text: str) -> Mapping[str, str]:
     try:
-        return jaas_options(Secret(text)).get("password", "")
+        return jaas_options(Secret(text))
     except ValueError:
         # With its references it is no JAAS string: they stand for more than an option.
-        return ""
+        return {}

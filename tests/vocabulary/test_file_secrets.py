@@ -15,7 +15,9 @@ from aioproducer import (
     ProducerConfig,
     Secret,
 )
-from aioproducer.config import FileReference, reading_files_again
+from aioproducer.config import SETTINGS, FileReference, reading_files_again
+from aioproducer.config.file_secrets import _READ_AGAIN
+from aioproducer.config.security.kinds import SecretText
 from aioproducer.secret import SecretCall
 
 PLAIN = {"bootstrap.servers": "localhost:9093", "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
@@ -105,18 +107,41 @@ def test_other_texts_are_kept(folder: Path, password: str) -> None:
 
 
 def test_a_key_is_kept_with_its_certificates(folder: Path) -> None:
-    """A new key from its file would not belong to the certificates, which are read once."""
-    given = PLAIN | {
-        "security.protocol": "SSL",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.key": f"${{dir:{folder}:password}}",
-        "ssl.keystore.certificate.chain": "-----BEGIN CERTIFICATE-----",
-        "ssl.key.password": f"${{dir:{folder}:password}}",
+    """A new key from its file would not belong to the certificates, which are read once; and so its password is kept."""
+    key = {
+        "ssl_keystore_key": "${dir:{folder}:password}",
+        "ssl_keystore_certificate_chain": "-----BEGIN CERTIFICATE-----",
     }
-    providers = {"dir": DirectoryProvider([folder])}
-    config = reading_files_again(ProducerConfig.from_properties(given, providers=providers), given, providers)
-    assert config.ssl_keystore_key == Secret(CANARY)
+    config = config_of(
+        folder,
+        security_protocol="SSL",
+        ssl_keystore_type="PEM",
+        ssl_key_password="${dir:{folder}:password}",
+        **key,
+    )
+    assert (config.ssl_keystore_key, config.ssl_key_password) == (Secret(CANARY), Secret(CANARY))
+
+
+def test_the_password_of_a_key_in_a_file_is_read_again(folder: Path) -> None:
+    """The file of the key is, too."""
+    store = {"ssl_keystore_type": "PEM", "ssl_keystore_location": "/run/secrets/client.pem"}
+    config = config_of(folder, security_protocol="SSL", ssl_key_password="${dir:{folder}:password}", **store)
     assert now(config.ssl_key_password) == CANARY
+
+
+def test_a_password_is_kept_with_its_user(folder: Path) -> None:
+    """Where both are references, a rotation may replace both: the former user does not have the new password."""
+    user, password = "${file:{folder}/kafka.properties:password}", "${dir:{folder}:password}"
+    config = config_of(folder, sasl_username=user, sasl_password=password)
+    assert (config.sasl_username, config.sasl_password) == (CANARY, Secret(CANARY))
+    jaas = f'{MODULE} username="{user}" password="{password}";'
+    assert config_of(folder, sasl_jaas_config=jaas).sasl_jaas_config is not None
+
+
+def test_each_secret_is_known() -> None:
+    """A new setting that is secret is read again, or named here."""
+    secrets = {row.name for row in SETTINGS.values() if isinstance(row.own_kind, SecretText)}
+    assert secrets - {"ssl_keystore_key"} == _READ_AGAIN.keys()
 
 
 def test_a_jaas_string_of_which_more_is_a_reference(folder: Path) -> None:
