@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import ssl
+import sys
 import uuid
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from types import MappingProxyType, TracebackType
@@ -359,11 +360,12 @@ def _check_subject(subject: object) -> None:
 
 
 def _check_numbers(timeout: float, cache_size: int, latest_ttl: float) -> None:
-    if not _is_number(timeout) or not 0 < timeout < math.inf:
+    if not _is_number(timeout) or not 0 < timeout <= sys.float_info.max:
         raise ConfigurationError("timeout: must be a number of seconds above 0")
     if type(cache_size) is not int or cache_size < 1:
         raise ConfigurationError("cache_size: must be a whole number, 1 or more")
-    if not _is_number(latest_ttl) or not latest_ttl >= 0:
+    # Not a huge whole number, which is no time.
+    if not _is_number(latest_ttl) or not (0 <= latest_ttl <= sys.float_info.max or latest_ttl == math.inf):
         raise ConfigurationError("latest_ttl: must be a number of seconds, 0 or more")
 
 

@@ -402,6 +402,8 @@ def released() -> memoryview:
         ({"timeout": 0}, "timeout"),
         ({"timeout": float("nan")}, "timeout"),
         ({"cache_size": 0}, "cache_size"),
+        ({"timeout": 10**400}, "timeout"),
+        ({"latest_ttl": 10**400}, "latest_ttl"),
         ({"latest_ttl": -1}, "latest_ttl"),
         ({"auth": ("a", "b", "c")}, "auth"),
         ({"auth": ("a:b", "c")}, "colon"),

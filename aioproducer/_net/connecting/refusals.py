@@ -192,8 +192,8 @@ class Refusals:
     async def take_turn(self, turn: Turn) -> None:
         """Wait until the attempt of this turn may present the credentials; raises the refusal of another attempt meanwhile."""
         count, changes = self.count, self.changes
-        self._turns.ask(turn, self._loop.time())
-        self._move()
+        if self._turns.ask(turn, self._loop.time()):
+            self._move()
         try:
             while (seconds := self._seconds_until_turn(turn)) > 0:
                 # Also one that was on its way before the refusal.

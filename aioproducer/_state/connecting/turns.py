@@ -95,17 +95,20 @@ class Turns:
                 self._not_before = turn.began_at + _LEAST_UNANSWERED
         return is_its_turn
 
-    def ask(self, turn: Turn, now: float) -> None:
+    def ask(self, turn: Turn, now: float) -> bool:
         """The attempt waits for its turn, or for another one, at the next address of the same host.
 
-        It leaves the turn that it has, or its place among those that wait: another one may be next now.
+        Whether others may go earlier by that: it leaves the turn that it has, or it changes a place among those that wait,
+        its own or that of another attempt at its address. Where thousands ask, each of the others looks at all.
         """
+        changes_others = self._holder is turn or any(one.address == turn.address for one in self._asking)
         if self._holder is turn:
             self._holder = None
         turn.asked_at = now
         patient_until, asked_at = self._place(turn)
         self._places[turn.address] = (min(patient_until, now + turn.patience), asked_at)
         self._asking.append(turn)
+        return changes_others
 
     def wait(self, turn: Turn, now: float) -> float:
         """Seconds until it may have its turn; infinite while others go first."""

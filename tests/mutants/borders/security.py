@@ -1320,10 +1320,26 @@ SECURITY: Final = (
     _mutant(
         "turn-that-was-left-wakes-none",
         "_net/connecting/refusals.py",
-        "        self._turns.ask(turn, self._loop.time())\n        self._move()\n",
+        "        if self._turns.ask(turn, self._loop.time()):\n            self._move()\n",
         "        self._turns.ask(turn, self._loop.time())\n",
         "One connection is reset, and the next address of its host waits: the others wait for three seconds for its answer.",
         f"{_REFUSED}::test_an_attempt_without_an_answer_ends_the_wait_for_the_turn",
+    ),
+    _mutant(
+        "place-that-was-left-wakes-none",
+        "_state/connecting/turns.py",
+        "self._holder is turn or any(one.address == turn.address for one in self._asking)",
+        "self._holder is turn",
+        "An attempt asks again beside its first wait, and the one that is next by that waits for the end of its patience.",
+        f"{_TURNS}::test_an_attempt_that_changes_a_place_wakes_the_others",
+    ),
+    _mutant(
+        "each-wait-wakes-all",
+        "_state/connecting/turns.py",
+        "        return changes_others\n",
+        "        return True\n",
+        "Three hundred attempts that wait for a turn take more processor time than the time that passes.",
+        f"{_TURNS}::test_an_attempt_that_changes_no_other_wakes_none",
     ),
     _mutant(
         "reset-connection-keeps-the-turn",

@@ -29,6 +29,27 @@ def present(turns: Turns, turn: Turn, now: float) -> Turn:
     return turn
 
 
+def test_an_attempt_that_changes_no_other_wakes_none() -> None:
+    """Each of thousands that ask would wake all others, and each of these looks at all."""
+    turns = one_at_a_time()
+    first, second = turns.begin(place(1), math.inf), turns.begin(place(2), math.inf)
+    assert not turns.ask(first, 100.0)
+    assert not turns.ask(second, 100.0)
+    present(turns, first, 100.0)
+    assert turns.ask(first, 100.1), "it has left its turn"
+
+
+def test_an_attempt_that_changes_a_place_wakes_the_others() -> None:
+    """It asks again beside its first wait, and is behind the other; or one at the same address has less patience."""
+    turns = one_at_a_time()
+    present(turns, asking(turns, 0), 100.0)
+    first, second = asking(turns, 1, 100.1), asking(turns, 2, 100.2)
+    assert turns.wait(first, 100.3) < math.inf == turns.wait(second, 100.3)
+    again = turns.begin(place(2), 1.0)
+    assert turns.ask(again, 100.3)
+    assert turns.wait(second, 100.3) == pytest.approx(1.0)
+
+
 def one_at_a_time() -> Turns:
     """New credentials."""
     turns = Turns()
