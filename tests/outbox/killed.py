@@ -53,7 +53,7 @@ class KilledRelay:
         assert process.stdout is not None
         try:
             async with asyncio.timeout(LIMIT):
-                # A busy machine may send the first one alone. Refused without an attempt before, the others would get letters.
+                # They leave together. Refused without an attempt before, a row would get a letter.
                 await line_with(process.stdout, f"{len(HELD)} rows were not acknowledged")
                 lost.heal()
                 refused = faults.error("INVALID_RECORD", times=None)
