@@ -58,21 +58,20 @@ class Setting:
     @property
     def hides(self) -> bool:
         """Whether a value that is refused may have a secret, such as a private key in place of its path."""
-        return bool(getattr(self.own_kind, "hides", False))
+        return bool(getattr(self._own_kind, "hides", False))
 
     @property
     def shows_parts(self) -> bool:
         """Whether an error about a value has the part of it that is wrong."""
-        return bool(getattr(self.own_kind, "shows_parts", False))
+        return bool(getattr(self._own_kind, "shows_parts", False))
 
     @property
     def is_secret(self) -> bool:
         """Whether its values are secret."""
-        return bool(getattr(self.own_kind, "is_secret", False))
+        return bool(getattr(self._own_kind, "is_secret", False))
 
     @property
-    def own_kind(self) -> Kind:
-        """The kind of its values other than None."""
+    def _own_kind(self) -> Kind:
         return self.kind.kind if isinstance(self.kind, Optional) else self.kind
 
     @property

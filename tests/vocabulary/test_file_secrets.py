@@ -17,7 +17,6 @@ from aioproducer import (
 )
 from aioproducer.config import SETTINGS, FileReference, reading_files_again
 from aioproducer.config.file_secrets import _READ_AGAIN
-from aioproducer.config.security.kinds import SecretText
 from aioproducer.secret import SecretCall
 
 PLAIN = {"bootstrap.servers": "localhost:9093", "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
@@ -140,8 +139,9 @@ def test_a_password_is_kept_with_its_user(folder: Path) -> None:
 
 def test_each_secret_is_known() -> None:
     """A new setting that is secret is read again, or named here."""
-    secrets = {row.name for row in SETTINGS.values() if isinstance(row.own_kind, SecretText)}
-    assert secrets - {"ssl_keystore_key"} == _READ_AGAIN.keys()
+    secrets = {row.name for row in SETTINGS.values() if row.is_secret}
+    others = {"ssl_keystore_key", "sasl_jaas_config", "sasl_token_provider"}
+    assert secrets == others | _READ_AGAIN.keys()
 
 
 def test_a_jaas_string_of_which_more_is_a_reference(folder: Path) -> None:

@@ -19,9 +19,11 @@ from tools.kafka_cluster import KafkaCluster
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
     from tests.spark.faults.conftest import Executors
 
-__all__ = ["TASKS", "Plan", "report"]
+__all__ = ["Plan", "require_each_row_once"]
 
 TASKS, PARTITIONS = 3, 6
 _numbers = itertools.count()
@@ -93,7 +95,29 @@ def connection_to(kafka: KafkaCluster) -> dict[str, str]:
     }
 
 
-def report(request: pytest.FixtureRequest, text: str) -> None:
+def require_each_row_once(
+    run: FaultyRun, plan: Plan, spark: SparkSession, request: pytest.FixtureRequest
+) -> None:
+    """Play the run to its end: each row is there once and in order, and its faults were such that this proves something."""
+    run.play()
+    exactly = run.verdict(spark, EXACTLY_ONCE)
+    uncommitted = run.verdict(spark, EXACTLY_ONCE, "read_uncommitted")
+    others = [run.verdict(spark, delivery) for delivery in plan.deliveries[1:]]
+    _report(request, run.summary(exactly, uncommitted, others))
+    assert exactly.problems == ()
+    assert exactly.records == plan.epochs * plan.rows
+    for at_least in others:
+        assert at_least.lost == 0
+        assert at_least.doubled > 0, "these faults prove nothing"
+    assert uncommitted.doubled > 0, "no attempt has left anything"
+    assert run.skips() > 0, "no task was repeated behind its commit"
+    assert run.counts == plan.wanted
+    assert run.waited() == set(run.order.waits)
+    assert run.faults(EXACTLY_ONCE).total() >= plan.epochs
+    assert run.secrets_shown() == []
+
+
+def _report(request: pytest.FixtureRequest, text: str) -> None:
     """Print the results of a run, also where it has passed."""
     capture = request.config.pluginmanager.get_plugin("capturemanager")
     assert capture is not None

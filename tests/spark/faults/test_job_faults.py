@@ -16,9 +16,8 @@ import pytest
 from aioproducer import list_transactions
 from tests.effort import PROOF, SEED_VARIABLE
 from tests.seeds import seed_of
-from tests.spark.faults.plans import Plan, report
+from tests.spark.faults.plans import Plan, require_each_row_once
 from tests.spark.faults.runs import HALF_WAY
-from tests.spark.faults.sinks import EXACTLY_ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,16 +57,6 @@ async def test_each_row_once_and_in_order(
     executors: Executors = request.getfixturevalue(plan.executors)
     kafka: KafkaCluster = request.getfixturevalue(plan.nodes)
     with plan.begin(PROGRAM, kafka, executors, _SEED, tmp_path) as jobs:
-        jobs.play()
-        exactly = jobs.verdict(spark, EXACTLY_ONCE)
-        uncommitted = jobs.verdict(spark, EXACTLY_ONCE, "read_uncommitted")
-        report(request, jobs.summary(exactly, uncommitted, []))
-    assert exactly.problems == ()
-    assert exactly.records == plan.epochs * plan.rows
-    assert uncommitted.doubled > 0, "no attempt has left anything"
-    assert jobs.skips() > 0, "no task was repeated behind its commit"
-    assert jobs.counts == plan.wanted
-    assert jobs.faults(EXACTLY_ONCE).total() >= plan.epochs
-    assert jobs.secrets_shown() == []
+        require_each_row_once(jobs, plan, spark, request)
     listed = await list_transactions("aioproducer-spark-", kafka.bootstrap_servers)
     assert "Ongoing" not in {one.state for one in listed}

@@ -17,7 +17,7 @@ import pytest
 from tests.effort import PROOF, SEED_VARIABLE
 from tests.seeds import seed_of
 from tests.spark.faults.injected import Fault
-from tests.spark.faults.plans import Plan, report
+from tests.spark.faults.plans import Plan, require_each_row_once
 from tests.spark.faults.sinks import AT_LEAST_ONCE, EXACTLY_ONCE
 
 if TYPE_CHECKING:
@@ -44,13 +44,12 @@ MANY: Final = Counter(
 )
 # An attempt that outlives its executor is no zombie where another one runs beside it anyway.
 KILLS: Final = Counter({"drivers killed": 5, "brokers killed": 3, "executors killed": 4})
-CHANGES: Final = KILLS | {"secrets changed": 8}
 SHORT: Final = (Plan("one-node", "one_node", len(Fault) + 1, FEW, deliveries=BOTH),)
 LONG: Final = (
     Plan("one-node", "one_node", 110, MANY, deliveries=BOTH),
     Plan("three-nodes", "three_nodes", 300, MANY, 3_336),
     Plan("speculation", "one_node", 300, KILLS, 3_336, "two_hosts", waits=60),
-    Plan("secured", "secured_nodes", 300, Counter(CHANGES), 3_336),
+    Plan("secured", "secured_nodes", 300, KILLS + Counter({"secrets changed": 8}), 3_336),
 )
 
 
@@ -63,19 +62,4 @@ def test_each_row_once_and_in_order(
     executors: Executors = request.getfixturevalue(plan.executors)
     kafka: KafkaCluster = request.getfixturevalue(plan.nodes)
     with plan.begin(PROGRAM, kafka, executors, _SEED, tmp_path) as streams:
-        streams.play()
-        exactly = streams.verdict(spark, EXACTLY_ONCE)
-        uncommitted = streams.verdict(spark, EXACTLY_ONCE, "read_uncommitted")
-        others = [streams.verdict(spark, delivery) for delivery in plan.deliveries[1:]]
-        report(request, streams.summary(exactly, uncommitted, others))
-    assert exactly.problems == ()
-    assert exactly.records == plan.epochs * plan.rows
-    for at_least in others:
-        assert at_least.lost == 0
-        assert at_least.doubled > 0, "these faults prove nothing"
-    assert uncommitted.doubled > 0, "no attempt has left anything"
-    assert streams.skips() > 0, "no task was repeated behind its commit"
-    assert streams.counts == plan.wanted
-    assert streams.waited() == set(streams.order.waits)
-    assert streams.faults(EXACTLY_ONCE).total() >= plan.epochs
-    assert streams.secrets_shown() == []
+        require_each_row_once(streams, plan, spark, request)
